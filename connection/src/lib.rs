@@ -1,0 +1,1 @@
+//! Connect the processes of a directory to the one that serves it, or become the one that serves

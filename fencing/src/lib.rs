@@ -1,0 +1,1 @@
+//! Fencing tokens: order the holders of a lock, and refuse the stale ones

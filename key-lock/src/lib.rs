@@ -1,0 +1,1 @@
+//! Kernel locks on the files of a local directory, one for each key

@@ -1,0 +1,1 @@
+//! A lease: a fencing token and a signal that it was lost

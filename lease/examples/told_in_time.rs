@@ -1,6 +1,6 @@
 //! A worker that stops as soon as its lease is lost, and one that ends before.
 //!
-//! `cargo run -p flight-lease --example worker`
+//! `cargo run -p flight-lease --example told_in_time`
 
 #![allow(
     clippy::print_stdout,

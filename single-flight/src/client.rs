@@ -386,10 +386,7 @@ impl Client {
     pub fn poll_timeout(&self) -> Option<Time> {
         let deadline = self.deadlines.first().map(|(at, _)| *at);
         let timer = self.timers.first().map(|(at, _)| *at);
-        [deadline, timer, self.link.timeout()]
-            .into_iter()
-            .flatten()
-            .min()
+        [deadline, timer, self.link.timeout()].into_iter().flatten().min()
     }
 
     /// Whether the call is still waiting for its verdict.
@@ -425,10 +422,7 @@ impl Client {
 
     fn send(&mut self, request: Request) {
         if self.link.is_up() {
-            self.actions.push_back(Action::Send {
-                request,
-                written: None,
-            });
+            self.actions.push_back(Action::Send { request, written: None });
         }
     }
 

@@ -253,28 +253,14 @@ impl Coordinator {
         }
         match event {
             Event::Connected { link, client, pid } => {
-                self.links.insert(
-                    link,
-                    Connected {
-                        client,
-                        pid,
-                        ids: BTreeMap::new(),
-                        backlog: None,
-                    },
-                );
+                self.links.insert(link, Connected { client, pid, ids: BTreeMap::new(), backlog: None });
             }
-            Event::Received {
-                link,
-                request,
-                term_is_current,
-            } => self.handle_request(now, link, request, term_is_current),
+            Event::Received { link, request, term_is_current } => {
+                self.handle_request(now, link, request, term_is_current)
+            }
             Event::Disconnected { link } => self.handle_disconnected(now, link),
             Event::Delivered { link, delivery } => self.handle_delivered(link, delivery),
-            Event::Backlog {
-                link,
-                bytes,
-                written,
-            } => self.handle_backlog(now, link, bytes, written),
+            Event::Backlog { link, bytes, written } => self.handle_backlog(now, link, bytes, written),
             Event::Probed { key, free } => self.handle_probed(now, &key, free),
             Event::Dry { ticket } => match self.tickets.remove(&ticket) {
                 Some(Ticket::Join(key)) => self.handle_leader_dry(now, &key, ticket),
@@ -311,57 +297,25 @@ impl Coordinator {
             .filter_map(|connected| connected.backlog.as_ref())
             .map(delivery::Backlog::deadline)
             .min();
-        [look, stall, self.kept.next_expiry()]
-            .into_iter()
-            .flatten()
-            .min()
+        [look, stall, self.kept.next_expiry()].into_iter().flatten().min()
     }
 
     fn handle_request(&mut self, now: Time, link: Link, request: Request, term_is_current: bool) {
         if !self.links.contains_key(&link) {
             return;
         }
-        let party = Party {
-            link,
-            id: request.id(),
-        };
+        let party = Party { link, id: request.id() };
         match request {
-            Request::Lead {
-                key,
-                claimant,
-                over,
-                ..
-            } => self.handle_lead(now, party, key, claimant, over, term_is_current),
+            Request::Lead { key, claimant, over, .. } => {
+                self.handle_lead(now, party, key, claimant, over, term_is_current)
+            }
             Request::Began { token, .. } => self.handle_began(now, party, token),
             Request::Join { key, codec, .. } => self.handle_join(now, party, key, codec),
-            Request::Reassert {
-                key,
-                token,
-                claimant,
-                age_ms,
-                over,
-                ..
-            } => {
+            Request::Reassert { key, token, claimant, age_ms, over, .. } => {
                 let since = now.saturating_sub(Duration::from_millis(age_ms));
-                self.handle_reassert(
-                    now,
-                    party,
-                    key,
-                    claims::Reassertion {
-                        token,
-                        claimant,
-                        since,
-                        over,
-                    },
-                );
+                self.handle_reassert(now, party, key, claims::Reassertion { token, claimant, since, over });
             }
-            Request::Land {
-                key,
-                token,
-                over,
-                outcome,
-                ..
-            } => self.handle_land(now, party, &key, token, over, outcome),
+            Request::Land { key, token, over, outcome, .. } => self.handle_land(now, party, &key, token, over, outcome),
             Request::Released { key, .. } => self.wake_watch(now, &key),
             Request::Rejoin { key, token, .. } => self.handle_rejoin(now, party, key, token),
             Request::Cancel { .. } => self.handle_cancel(now, party),
@@ -376,11 +330,7 @@ impl Coordinator {
 
     fn send(&mut self, link: Link, response: Response) {
         if self.links.contains_key(&link) {
-            self.actions.push_back(Action::Send {
-                link,
-                response,
-                delivery: None,
-            });
+            self.actions.push_back(Action::Send { link, response, delivery: None });
         }
     }
 
@@ -404,19 +354,11 @@ impl Coordinator {
     }
 
     fn is_living(&self, party: Party) -> bool {
-        self.links
-            .get(&party.link)
-            .is_some_and(|connected| connected.ids.contains_key(&party.id))
+        self.links.get(&party.link).is_some_and(|connected| connected.ids.contains_key(&party.id))
     }
 
     fn reject_token(&mut self, party: Party) {
-        self.finish(
-            party,
-            Response::Rejected {
-                id: party.id,
-                reason: Rejection::Token,
-            },
-        );
+        self.finish(party, Response::Rejected { id: party.id, reason: Rejection::Token });
     }
 
     fn resign(&mut self, reason: ResignReason) {
@@ -433,9 +375,7 @@ impl Coordinator {
     /// The newest token of the key that is known to have begun.
     fn newest_begun(&self, key: &Key) -> Option<FencingToken> {
         let flight = self.keys.get(key).and_then(|state| state.flight.as_ref());
-        let flying = flight
-            .filter(|flight| flight.begun)
-            .map(|flight| flight.token);
+        let flying = flight.filter(|flight| flight.begun).map(|flight| flight.token);
         flying.max(self.kept.newest(key))
     }
 

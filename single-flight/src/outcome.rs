@@ -27,20 +27,13 @@ pub enum OutcomeKind {
 impl Outcome {
     /// The outcome of a work that returned a value.
     pub fn value(encoded: impl Into<Bytes>) -> Self {
-        Outcome {
-            kind: OutcomeKind::Value,
-            payload: encoded.into(),
-        }
+        Outcome { kind: OutcomeKind::Value, payload: encoded.into() }
     }
 
     /// The outcome of a work that failed.
     pub fn failure(failure: &Failure) -> Self {
-        let json =
-            serde_json::to_vec(failure).expect("a failure is text and numbers: it always encodes");
-        Outcome {
-            kind: OutcomeKind::Failure,
-            payload: json.into(),
-        }
+        let json = serde_json::to_vec(failure).expect("a failure is text and numbers: it always encodes");
+        Outcome { kind: OutcomeKind::Failure, payload: json.into() }
     }
 }
 
@@ -83,12 +76,7 @@ impl Failure {
 
     /// A failure with a name and a message.
     pub fn new(name: impl Into<String>, message: impl Into<String>) -> Self {
-        Failure {
-            name: name.into(),
-            message: message.into(),
-            code: None,
-            causes: Vec::new(),
-        }
+        Failure { name: name.into(), message: message.into(), code: None, causes: Vec::new() }
     }
 
     /// What joiners learn of `error`: its message, its operating system error number, the messages of its sources.
@@ -97,9 +85,7 @@ impl Failure {
         let mut next = Some(error);
         while let Some(error) = next {
             if failure.code.is_none() {
-                failure.code = error
-                    .downcast_ref::<std::io::Error>()
-                    .and_then(std::io::Error::raw_os_error);
+                failure.code = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
             }
             next = error.source();
             if let Some(cause) = next {
@@ -111,14 +97,9 @@ impl Failure {
 
     /// What joiners learn of a panic. A payload that is not text keeps only the fact.
     pub fn of_panic(payload: &(dyn std::any::Any + Send)) -> Self {
-        let text = payload
-            .downcast_ref::<&str>()
-            .copied()
-            .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        Failure::new(
-            Failure::PANIC,
-            text.unwrap_or("the work panicked with a payload that is not text"),
-        )
+        let text =
+            payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        Failure::new(Failure::PANIC, text.unwrap_or("the work panicked with a payload that is not text"))
     }
 
     /// Reads a failure as it travelled. Text that is no failure becomes one that says so: nothing is lost.
@@ -126,10 +107,7 @@ impl Failure {
         serde_json::from_slice(payload).unwrap_or_else(|error| {
             Failure::new(
                 Failure::ERROR,
-                format!(
-                    "the leader's failure could not be read ({error}): {}",
-                    String::from_utf8_lossy(payload)
-                ),
+                format!("the leader's failure could not be read ({error}): {}", String::from_utf8_lossy(payload)),
             )
         })
     }
@@ -161,14 +139,8 @@ mod tests {
         #[error("could not build")]
         struct Build(#[source] io::Error);
         let failure = Failure::of(&Build(io::Error::from_raw_os_error(28)));
-        assert_eq!(
-            (failure.message.as_str(), failure.code, failure.causes.len()),
-            ("could not build", Some(28), 1)
-        );
-        assert_eq!(
-            Failure::decode(&Outcome::failure(&failure).payload),
-            failure
-        );
+        assert_eq!((failure.message.as_str(), failure.code, failure.causes.len()), ("could not build", Some(28), 1));
+        assert_eq!(Failure::decode(&Outcome::failure(&failure).payload), failure);
     }
 
     #[test]

@@ -35,20 +35,11 @@ pub struct Claimant {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// It holds the key lock and wants a token. `over` answers `hold`: see [`Response::Hold`].
-    Lead {
-        id: RequestId,
-        key: Key,
-        claimant: Claimant,
-        over: Option<FencingToken>,
-    },
+    Lead { id: RequestId, key: Key, claimant: Claimant, over: Option<FencingToken> },
     /// It read `go`, and its work runs.
     Began { id: RequestId, token: FencingToken },
     /// The key lock was busy.
-    Join {
-        id: RequestId,
-        key: Key,
-        codec: String,
-    },
+    Join { id: RequestId, key: Key, codec: String },
     /// A new connection, and its work still runs (since `age_ms`).
     Reassert {
         id: RequestId,
@@ -59,21 +50,11 @@ pub enum Request {
         over: Option<FencingToken>,
     },
     /// Its work ended. Sent again on each new connection until it is acknowledged.
-    Land {
-        id: RequestId,
-        key: Key,
-        token: FencingToken,
-        over: Option<FencingToken>,
-        outcome: Outcome,
-    },
+    Land { id: RequestId, key: Key, token: FencingToken, over: Option<FencingToken>, outcome: Outcome },
     /// After the acknowledgement it let go of the key lock.
     Released { id: RequestId, key: Key },
     /// A new connection, and it had joined that flight.
-    Rejoin {
-        id: RequestId,
-        key: Key,
-        token: FencingToken,
-    },
+    Rejoin { id: RequestId, key: Key, token: FencingToken },
     /// The caller left before `go`, or a joiner left, or a leader closes or lost its lease.
     Cancel { id: RequestId },
     /// What is in flight?
@@ -92,21 +73,11 @@ pub enum Response {
     /// Another flight is known: say the claim again, with `over` set to that token, if you hold the lock still.
     Hold { id: RequestId, token: FencingToken },
     /// You joined this flight.
-    Joined {
-        id: RequestId,
-        token: FencingToken,
-        pid: u32,
-        label: String,
-        age_ms: u64,
-    },
+    Joined { id: RequestId, token: FencingToken, pid: u32, label: String, age_ms: u64 },
     /// The key lock looks free: try it again.
     Try { id: RequestId },
     /// The flight that you joined ended like this.
-    Landed {
-        id: RequestId,
-        token: FencingToken,
-        outcome: Outcome,
-    },
+    Landed { id: RequestId, token: FencingToken, outcome: Outcome },
     /// The flight that you joined ended without an outcome.
     Interrupted { id: RequestId, token: FencingToken },
     /// The landing reached every joiner.
@@ -183,11 +154,7 @@ struct Header<'a> {
 
 impl<'a> Header<'a> {
     fn new(kind: &'a str, id: RequestId) -> Self {
-        Header {
-            kind: Cow::Borrowed(kind),
-            id,
-            ..Header::default()
-        }
+        Header { kind: Cow::Borrowed(kind), id, ..Header::default() }
     }
 
     fn key(mut self, key: &'a Key) -> Self {
@@ -213,12 +180,8 @@ impl<'a> Header<'a> {
     }
 
     fn frame(self, payload: Bytes) -> Frame {
-        let header =
-            serde_json::to_vec(&self).expect("a header is text and numbers: it always encodes");
-        Frame {
-            header: header.into(),
-            payload,
-        }
+        let header = serde_json::to_vec(&self).expect("a header is text and numbers: it always encodes");
+        Frame { header: header.into(), payload }
     }
 
     fn parse(frame: &'a Frame) -> Result<Self, Unreadable> {
@@ -226,10 +189,7 @@ impl<'a> Header<'a> {
     }
 
     fn take_key(&self) -> Result<Key, Unreadable> {
-        self.key
-            .as_deref()
-            .map(Key::from)
-            .ok_or_else(|| self.missing("key"))
+        self.key.as_deref().map(Key::from).ok_or_else(|| self.missing("key"))
     }
 
     fn take_token(&self) -> Result<FencingToken, Unreadable> {
@@ -237,10 +197,7 @@ impl<'a> Header<'a> {
     }
 
     fn take_codec(&self) -> Result<String, Unreadable> {
-        self.codec
-            .as_deref()
-            .map(String::from)
-            .ok_or_else(|| self.missing("codec"))
+        self.codec.as_deref().map(String::from).ok_or_else(|| self.missing("codec"))
     }
 
     fn take_claimant(&self) -> Result<Claimant, Unreadable> {
@@ -253,10 +210,7 @@ impl<'a> Header<'a> {
 
     fn take_outcome(&self, payload: &Bytes) -> Result<Outcome, Unreadable> {
         let kind = self.outcome.ok_or_else(|| self.missing("outcome"))?;
-        Ok(Outcome {
-            kind,
-            payload: payload.clone(),
-        })
+        Ok(Outcome { kind, payload: payload.clone() })
     }
 
     fn missing(&self, field: &str) -> Unreadable {
@@ -286,63 +240,24 @@ impl Request {
     pub fn encode(&self) -> Frame {
         let nothing = Bytes::new();
         match self {
-            Request::Lead {
-                id,
-                key,
-                claimant,
-                over,
-            } => Header::new("lead", *id)
-                .key(key)
-                .claimant(claimant)
-                .over(*over)
-                .frame(nothing),
+            Request::Lead { id, key, claimant, over } => {
+                Header::new("lead", *id).key(key).claimant(claimant).over(*over).frame(nothing)
+            }
             Request::Began { id, token } => Header::new("began", *id).token(*token).frame(nothing),
             Request::Join { id, key, codec } => {
                 let header = Header::new("join", *id).key(key);
-                Header {
-                    codec: Some(Cow::Borrowed(codec)),
-                    ..header
-                }
-                .frame(nothing)
+                Header { codec: Some(Cow::Borrowed(codec)), ..header }.frame(nothing)
             }
-            Request::Reassert {
-                id,
-                key,
-                token,
-                claimant,
-                age_ms,
-                over,
-            } => {
-                let header = Header::new("reassert", *id)
-                    .key(key)
-                    .token(*token)
-                    .claimant(claimant)
-                    .over(*over);
-                Header {
-                    age_ms: Some(*age_ms),
-                    ..header
-                }
-                .frame(nothing)
+            Request::Reassert { id, key, token, claimant, age_ms, over } => {
+                let header = Header::new("reassert", *id).key(key).token(*token).claimant(claimant).over(*over);
+                Header { age_ms: Some(*age_ms), ..header }.frame(nothing)
             }
-            Request::Land {
-                id,
-                key,
-                token,
-                over,
-                outcome,
-            } => {
+            Request::Land { id, key, token, over, outcome } => {
                 let header = Header::new("land", *id).key(key).token(*token).over(*over);
-                Header {
-                    outcome: Some(outcome.kind),
-                    ..header
-                }
-                .frame(outcome.payload.clone())
+                Header { outcome: Some(outcome.kind), ..header }.frame(outcome.payload.clone())
             }
             Request::Released { id, key } => Header::new("released", *id).key(key).frame(nothing),
-            Request::Rejoin { id, key, token } => Header::new("rejoin", *id)
-                .key(key)
-                .token(*token)
-                .frame(nothing),
+            Request::Rejoin { id, key, token } => Header::new("rejoin", *id).key(key).token(*token).frame(nothing),
             Request::Cancel { id } => Header::new("cancel", *id).frame(nothing),
             Request::Status { id } => Header::new("status", *id).frame(nothing),
             Request::Ping { id } => Header::new("ping", *id).frame(nothing),
@@ -358,21 +273,9 @@ impl Request {
         let header = Header::parse(frame)?;
         let (id, over) = (header.id, header.over);
         Ok(match &*header.kind {
-            "lead" => Request::Lead {
-                id,
-                key: header.take_key()?,
-                claimant: header.take_claimant()?,
-                over,
-            },
-            "began" => Request::Began {
-                id,
-                token: header.take_token()?,
-            },
-            "join" => Request::Join {
-                id,
-                key: header.take_key()?,
-                codec: header.take_codec()?,
-            },
+            "lead" => Request::Lead { id, key: header.take_key()?, claimant: header.take_claimant()?, over },
+            "began" => Request::Began { id, token: header.take_token()? },
+            "join" => Request::Join { id, key: header.take_key()?, codec: header.take_codec()? },
             "reassert" => Request::Reassert {
                 id,
                 key: header.take_key()?,
@@ -388,15 +291,8 @@ impl Request {
                 over,
                 outcome: header.take_outcome(&frame.payload)?,
             },
-            "released" => Request::Released {
-                id,
-                key: header.take_key()?,
-            },
-            "rejoin" => Request::Rejoin {
-                id,
-                key: header.take_key()?,
-                token: header.take_token()?,
-            },
+            "released" => Request::Released { id, key: header.take_key()? },
+            "rejoin" => Request::Rejoin { id, key: header.take_key()?, token: header.take_token()? },
             "cancel" => Request::Cancel { id },
             "status" => Request::Status { id },
             "ping" => Request::Ping { id },
@@ -412,47 +308,26 @@ impl Response {
         match self {
             Response::Go { id, token } => Header::new("go", *id).token(*token).frame(nothing),
             Response::Hold { id, token } => Header::new("hold", *id).token(*token).frame(nothing),
-            Response::Joined {
-                id,
-                token,
-                pid,
-                label,
-                age_ms,
-            } => {
+            Response::Joined { id, token, pid, label, age_ms } => {
                 let header = Header::new("joined", *id).token(*token);
-                Header {
-                    pid: Some(*pid),
-                    label: Some(Cow::Borrowed(label)),
-                    age_ms: Some(*age_ms),
-                    ..header
-                }
-                .frame(nothing)
+                Header { pid: Some(*pid), label: Some(Cow::Borrowed(label)), age_ms: Some(*age_ms), ..header }
+                    .frame(nothing)
             }
             Response::Try { id } => Header::new("try", *id).frame(nothing),
             Response::Landed { id, token, outcome } => {
                 let header = Header::new("landed", *id).token(*token);
-                Header {
-                    outcome: Some(outcome.kind),
-                    ..header
-                }
-                .frame(outcome.payload.clone())
+                Header { outcome: Some(outcome.kind), ..header }.frame(outcome.payload.clone())
             }
-            Response::Interrupted { id, token } => {
-                Header::new("interrupted", *id).token(*token).frame(nothing)
-            }
+            Response::Interrupted { id, token } => Header::new("interrupted", *id).token(*token).frame(nothing),
             Response::Ack { id } => Header::new("ack", *id).frame(nothing),
             Response::Lost { id, token } => Header::new("lost", *id).token(*token).frame(nothing),
             Response::Unsupported { id } => Header::new("unsupported", *id).frame(nothing),
-            Response::Rejected { id, reason } => Header {
-                reason: Some(reason.clone()),
-                ..Header::new("rejected", *id)
+            Response::Rejected { id, reason } => {
+                Header { reason: Some(reason.clone()), ..Header::new("rejected", *id) }.frame(nothing)
             }
-            .frame(nothing),
-            Response::Status { id, report } => Header {
-                status: Some(report.clone()),
-                ..Header::new("status", *id)
+            Response::Status { id, report } => {
+                Header { status: Some(report.clone()), ..Header::new("status", *id) }.frame(nothing)
             }
-            .frame(nothing),
             Response::Pong { id } => Header::new("pong", *id).frame(nothing),
             Response::Unknown => Header::new("unknown", 0).frame(nothing),
         }
@@ -466,51 +341,27 @@ impl Response {
         let header = Header::parse(frame)?;
         let id = header.id;
         Ok(match &*header.kind {
-            "go" => Response::Go {
-                id,
-                token: header.take_token()?,
-            },
-            "hold" => Response::Hold {
-                id,
-                token: header.take_token()?,
-            },
+            "go" => Response::Go { id, token: header.take_token()? },
+            "hold" => Response::Hold { id, token: header.take_token()? },
             "joined" => Response::Joined {
                 id,
                 token: header.take_token()?,
                 pid: header.pid.unwrap_or_default(),
-                label: header
-                    .label
-                    .as_deref()
-                    .map(String::from)
-                    .unwrap_or_default(),
+                label: header.label.as_deref().map(String::from).unwrap_or_default(),
                 age_ms: header.age_ms.unwrap_or_default(),
             },
             "try" => Response::Try { id },
-            "landed" => Response::Landed {
-                id,
-                token: header.take_token()?,
-                outcome: header.take_outcome(&frame.payload)?,
-            },
-            "interrupted" => Response::Interrupted {
-                id,
-                token: header.take_token()?,
-            },
+            "landed" => {
+                Response::Landed { id, token: header.take_token()?, outcome: header.take_outcome(&frame.payload)? }
+            }
+            "interrupted" => Response::Interrupted { id, token: header.take_token()? },
             "ack" => Response::Ack { id },
-            "lost" => Response::Lost {
-                id,
-                token: header.take_token()?,
-            },
+            "lost" => Response::Lost { id, token: header.take_token()? },
             "unsupported" => Response::Unsupported { id },
-            "rejected" => Response::Rejected {
-                id,
-                reason: header.reason.unwrap_or(Rejection::Other),
-            },
-            "status" => Response::Status {
-                id,
-                report: header
-                    .status
-                    .ok_or(Unreadable("`status` without a report".into()))?,
-            },
+            "rejected" => Response::Rejected { id, reason: header.reason.unwrap_or(Rejection::Other) },
+            "status" => {
+                Response::Status { id, report: header.status.ok_or(Unreadable("`status` without a report".into()))? }
+            }
             "pong" => Response::Pong { id },
             _ => Response::Unknown,
         })
@@ -518,161 +369,4 @@ impl Response {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use flight_fencing::Epoch;
-
-    fn token(counter: u32) -> FencingToken {
-        FencingToken::new(Epoch::new(7), counter)
-    }
-
-    #[test]
-    fn requests_survive_the_wire() {
-        let claimant = Claimant {
-            codec: "serde_json".into(),
-            label: "make".into(),
-            pid: 42,
-        };
-        let key = Key::from("é\n\u{0}");
-        for request in [
-            Request::Lead {
-                id: 1,
-                key: key.clone(),
-                claimant: claimant.clone(),
-                over: Some(token(3)),
-            },
-            Request::Began {
-                id: 1,
-                token: token(1),
-            },
-            Request::Join {
-                id: 2,
-                key: key.clone(),
-                codec: "serde_json".into(),
-            },
-            Request::Reassert {
-                id: 3,
-                key: key.clone(),
-                token: token(1),
-                claimant,
-                age_ms: 5,
-                over: None,
-            },
-            Request::Land {
-                id: u64::MAX,
-                key: key.clone(),
-                token: token(1),
-                over: None,
-                outcome: Outcome::value(&b"\n\n{"[..]),
-            },
-            Request::Released {
-                id: 4,
-                key: key.clone(),
-            },
-            Request::Rejoin {
-                id: 5,
-                key,
-                token: token(9),
-            },
-            Request::Cancel { id: 6 },
-            Request::Status { id: 7 },
-            Request::Ping { id: 8 },
-        ] {
-            assert_eq!(
-                Request::decode(&request.encode()).expect("it was just encoded"),
-                request
-            );
-        }
-    }
-
-    #[test]
-    fn responses_survive_the_wire() {
-        for response in [
-            Response::Go {
-                id: 1,
-                token: token(1),
-            },
-            Response::Hold {
-                id: 1,
-                token: token(1),
-            },
-            Response::Joined {
-                id: 1,
-                token: token(1),
-                pid: 2,
-                label: "x".into(),
-                age_ms: 3,
-            },
-            Response::Try { id: 1 },
-            Response::Landed {
-                id: 1,
-                token: token(1),
-                outcome: Outcome::value(Bytes::new()),
-            },
-            Response::Interrupted {
-                id: 1,
-                token: token(1),
-            },
-            Response::Ack { id: 1 },
-            Response::Lost {
-                id: 1,
-                token: token(1),
-            },
-            Response::Unsupported { id: 1 },
-            Response::Rejected {
-                id: 1,
-                reason: Rejection::Codec {
-                    leader: "a".into(),
-                    joiner: "b".into(),
-                },
-            },
-            Response::Pong { id: 1 },
-        ] {
-            assert_eq!(
-                Response::decode(&response.encode()).expect("it was just encoded"),
-                response
-            );
-        }
-    }
-
-    #[test]
-    fn a_later_version_may_add_fields_types_and_reasons() {
-        let frame = |text: &'static str| Frame {
-            header: Bytes::from_static(text.as_bytes()),
-            payload: Bytes::new(),
-        };
-        let request = Request::decode(&frame(r#"{"type":"cancel","id":3,"colour":"blue"}"#));
-        assert_eq!(
-            request.expect("an unknown field is ignored"),
-            Request::Cancel { id: 3 }
-        );
-        let request = Request::decode(&frame(r#"{"type":"hover","id":3}"#));
-        assert_eq!(
-            request.expect("an unknown type is told apart"),
-            Request::Unknown { id: 3 }
-        );
-        let response = Response::decode(&frame(
-            r#"{"type":"rejected","id":3,"reason":{"why":"weather"}}"#,
-        ));
-        assert_eq!(
-            response.expect("an unknown reason is one"),
-            Response::Rejected {
-                id: 3,
-                reason: Rejection::Other
-            }
-        );
-    }
-
-    #[test]
-    fn tokens_travel_as_text() {
-        let frame = Request::Began {
-            id: 1,
-            token: token(1),
-        }
-        .encode();
-        assert_eq!(
-            frame.header,
-            r#"{"type":"began","id":1,"token":"30064771073"}"#.as_bytes()
-        );
-    }
-}
+mod tests;

@@ -5,10 +5,7 @@
 
 /// One safeguard. The number is its rule in `PROTOCOL.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    not(feature = "sabotage"),
-    allow(dead_code, reason = "named for the tests that switch one off")
-)]
+#[cfg_attr(not(feature = "sabotage"), allow(dead_code, reason = "named for the tests that switch one off"))]
 pub enum Safeguard {
     /// 1. The key lock is held until the landing is acknowledged.
     HoldUntilAck,

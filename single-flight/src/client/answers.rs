@@ -13,39 +13,15 @@ impl Client {
         match response {
             Response::Go { id, token } => self.handle_go(now, id, token),
             Response::Hold { id, token } => self.handle_hold(id, token),
-            Response::Joined {
-                id,
-                token,
-                pid,
-                label,
-                age_ms,
-            } => {
+            Response::Joined { id, token, pid, label, age_ms } => {
                 let since = now.saturating_sub(Duration::from_millis(age_ms));
-                self.handle_joined(
-                    id,
-                    JoinedFlight {
-                        token,
-                        pid,
-                        label,
-                        since,
-                    },
-                );
+                self.handle_joined(id, JoinedFlight { token, pid, label, since });
             }
             Response::Try { id } => self.handle_try(id),
             Response::Landed { id, token, outcome } => {
-                self.end_joined(
-                    id,
-                    token,
-                    &Verdict::Landed {
-                        token,
-                        outcome,
-                        joined: true,
-                    },
-                );
+                self.end_joined(id, token, &Verdict::Landed { token, outcome, joined: true });
             }
-            Response::Interrupted { id, token } => {
-                self.end_joined(id, token, &Verdict::Interrupted { token })
-            }
+            Response::Interrupted { id, token } => self.end_joined(id, token, &Verdict::Interrupted { token }),
             Response::Ack { id } => self.handle_ack(id),
             Response::Lost { id, token } => self.handle_lost(id, token),
             Response::Unsupported { id } => self.refuse(id, &Verdict::Unsupported),
@@ -65,9 +41,8 @@ impl Client {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
-        let (Phase::Claiming { answering }
-        | Phase::Running { answering, .. }
-        | Phase::Landing { answering, .. }) = &mut entry.phase
+        let (Phase::Claiming { answering } | Phase::Running { answering, .. } | Phase::Landing { answering, .. }) =
+            &mut entry.phase
         else {
             return;
         };
@@ -91,10 +66,7 @@ impl Client {
             *other != id && matches!(self.phase(*other), Some(Phase::Joined(theirs)) if theirs.token == flight.token)
         });
         for call in entry.calls.clone() {
-            self.actions.push_back(Action::Joined {
-                call,
-                flight: flight.clone(),
-            });
+            self.actions.push_back(Action::Joined { call, flight: flight.clone() });
         }
         match twin {
             None => self.set_phase(id, Phase::Joined(flight)),
@@ -162,9 +134,7 @@ impl Client {
     fn refuse(&mut self, id: RequestId, verdict: &Verdict) {
         self.answer_status(id, None);
         match self.phase(id) {
-            Some(
-                Phase::Trying | Phase::Claiming { .. } | Phase::Waiting { .. } | Phase::Joined(_),
-            ) => {
+            Some(Phase::Trying | Phase::Claiming { .. } | Phase::Waiting { .. } | Phase::Joined(_)) => {
                 self.deliver_all(id, verdict);
                 self.withdraw(id);
             }

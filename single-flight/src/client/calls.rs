@@ -7,39 +7,15 @@ use crate::safeguards::{Safeguard, on};
 
 impl Client {
     pub(super) fn handle_call(&mut self, new: NewCall) {
-        let NewCall {
-            call,
-            owner,
-            key,
-            codec,
-            label,
-            deadline,
-        } = new;
+        let NewCall { call, owner, key, codec, label, deadline } = new;
         if self.closing.contains(&owner) {
-            self.actions.push_back(Action::Deliver {
-                call,
-                verdict: Verdict::Closed,
-            });
+            self.actions.push_back(Action::Deliver { call, verdict: Verdict::Closed });
             return;
         }
         self.link.call_came();
-        let attachable = self
-            .by_key
-            .get(&key)
-            .into_iter()
-            .flatten()
-            .copied()
-            .find(|id| self.is_attachable(*id));
+        let attachable = self.by_key.get(&key).into_iter().flatten().copied().find(|id| self.is_attachable(*id));
         let id = attachable.unwrap_or(self.next_id);
-        self.calls.insert(
-            call,
-            Call {
-                entry: id,
-                owner,
-                label,
-                deadline,
-            },
-        );
+        self.calls.insert(call, Call { entry: id, owner, label, deadline });
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, call));
         }
@@ -48,16 +24,8 @@ impl Client {
             return;
         }
         self.next_id += 1;
-        self.entries.insert(
-            id,
-            Entry {
-                key: key.clone(),
-                codec,
-                calls: vec![call],
-                phase: Phase::Trying,
-                leased: false,
-            },
-        );
+        self.entries
+            .insert(id, Entry { key: key.clone(), codec, calls: vec![call], phase: Phase::Trying, leased: false });
         self.by_key.entry(key.clone()).or_default().push(id);
         self.actions.push_back(Action::TryLock { entry: id, key });
     }
@@ -67,15 +35,10 @@ impl Client {
     fn is_attachable(&self, id: RequestId) -> bool {
         let phase = self.entries.get(&id).map(|entry| &entry.phase);
         match phase {
-            Some(
-                Phase::Trying
-                | Phase::Claiming { .. }
-                | Phase::Waiting { asked: false }
-                | Phase::Running { .. },
-            ) => true,
-            Some(Phase::Waiting { asked: true } | Phase::Joined(_)) => {
-                !on(Safeguard::AttachOnlyToTheFresh)
+            Some(Phase::Trying | Phase::Claiming { .. } | Phase::Waiting { asked: false } | Phase::Running { .. }) => {
+                true
             }
+            Some(Phase::Waiting { asked: true } | Phase::Joined(_)) => !on(Safeguard::AttachOnlyToTheFresh),
             _ => false,
         }
     }
@@ -86,13 +49,7 @@ impl Client {
         };
         if entry.codec != codec {
             let leader = entry.codec.clone();
-            self.deliver(
-                call,
-                Verdict::Rejected(Rejection::Codec {
-                    leader,
-                    joiner: codec,
-                }),
-            );
+            self.deliver(call, Verdict::Rejected(Rejection::Codec { leader, joiner: codec }));
             return;
         }
         entry.calls.push(call);
@@ -142,15 +99,11 @@ impl Client {
         entry.calls.retain(|other| *other != call);
         let abandoned = entry.calls.is_empty();
         match &mut entry.phase {
-            Phase::Trying | Phase::Claiming { .. } | Phase::Waiting { .. } | Phase::Joined(_)
-                if abandoned =>
-            {
+            Phase::Trying | Phase::Claiming { .. } | Phase::Waiting { .. } | Phase::Joined(_) if abandoned => {
                 self.withdraw(id)
             }
             // Rule 6 of the promise: the work goes on and lands for the joiners.
-            Phase::Running { lead, .. } | Phase::Lost(lead) | Phase::Detached(lead)
-                if lead.caller == Some(call) =>
-            {
+            Phase::Running { lead, .. } | Phase::Lost(lead) | Phase::Detached(lead) if lead.caller == Some(call) => {
                 lead.caller = None;
             }
             Phase::Landing { lead, .. } if lead.caller == Some(call) => {
@@ -181,12 +134,8 @@ impl Client {
         if !self.closing.insert(owner) {
             return;
         }
-        let running: Vec<RequestId> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.is_run_by(owner))
-            .map(|(id, _)| *id)
-            .collect();
+        let running: Vec<RequestId> =
+            self.entries.iter().filter(|(_, entry)| entry.is_run_by(owner)).map(|(id, _)| *id).collect();
         for id in running {
             self.detach_run(id);
         }
@@ -208,9 +157,7 @@ impl Client {
     }
 
     fn detach_run(&mut self, id: RequestId) {
-        let Some(Phase::Running { lead, .. }) =
-            self.entries.get(&id).map(|entry| entry.phase.clone())
-        else {
+        let Some(Phase::Running { lead, .. }) = self.entries.get(&id).map(|entry| entry.phase.clone()) else {
             return;
         };
         self.deliver_all(id, &Verdict::Interrupted { token: lead.token });
@@ -223,16 +170,11 @@ impl Client {
     /// Says of each handle that closes when nothing of it is landing any more.
     pub(super) fn report_closed(&mut self) {
         let landing = |owner: OwnerId| {
-            self.entries.values().any(
-                |entry| matches!(&entry.phase, Phase::Landing { lead, .. } if lead.owner == owner),
-            )
+            self.entries
+                .values()
+                .any(|entry| matches!(&entry.phase, Phase::Landing { lead, .. } if lead.owner == owner))
         };
-        let closed: Vec<OwnerId> = self
-            .closing
-            .iter()
-            .copied()
-            .filter(|owner| !landing(*owner))
-            .collect();
+        let closed: Vec<OwnerId> = self.closing.iter().copied().filter(|owner| !landing(*owner)).collect();
         for owner in closed {
             self.closing.remove(&owner);
             self.actions.push_back(Action::Closed { owner });

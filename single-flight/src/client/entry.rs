@@ -39,18 +39,9 @@ pub(super) enum Phase {
     /// It joined a flight.
     Joined(JoinedFlight),
     /// The work runs. `check`: when the lock is compared with its path next; `None` while it is.
-    Running {
-        lead: Lead,
-        check: Option<Time>,
-        answering: Option<FencingToken>,
-    },
+    Running { lead: Lead, check: Option<Time>, answering: Option<FencingToken> },
     /// The work ended and the coordinator has not acknowledged it. `tell`: when the caller hears of it at the latest.
-    Landing {
-        lead: Lead,
-        outcome: Outcome,
-        tell: Option<Time>,
-        answering: Option<FencingToken>,
-    },
+    Landing { lead: Lead, outcome: Outcome, tell: Option<Time>, answering: Option<FencingToken> },
     /// The lease was lost while the work ran. It still runs.
     Lost(Lead),
     /// The handle was closed while the work ran. It still runs.
@@ -62,13 +53,7 @@ pub(super) enum Phase {
 impl Phase {
     /// Whether it waits for a word of the coordinator.
     pub(super) fn expects_answer(&self) -> bool {
-        matches!(
-            self,
-            Phase::Claiming { .. }
-                | Phase::Waiting { .. }
-                | Phase::Joined(_)
-                | Phase::Landing { .. }
-        )
+        matches!(self, Phase::Claiming { .. } | Phase::Waiting { .. } | Phase::Joined(_) | Phase::Landing { .. })
     }
 
     /// Whether it needs a coordinator to go on. A work that runs needs one when it lands, and its joiners need one now.
@@ -78,10 +63,7 @@ impl Phase {
 
     /// Invariant 1 of the client.
     pub(super) fn holds_lock(&self) -> bool {
-        !matches!(
-            self,
-            Phase::Trying | Phase::Waiting { .. } | Phase::Joined(_)
-        )
+        !matches!(self, Phase::Trying | Phase::Waiting { .. } | Phase::Joined(_))
     }
 
     pub(super) fn due(&self) -> Option<Time> {

@@ -57,10 +57,8 @@ impl LinkState {
 
     /// Keeps the counts of what waits for the coordinator.
     pub(super) fn count(&mut self, old: &Phase, new: &Phase) {
-        self.expecting =
-            self.expecting + usize::from(new.expects_answer()) - usize::from(old.expects_answer());
-        self.needing =
-            self.needing + usize::from(counts_as_need(new)) - usize::from(counts_as_need(old));
+        self.expecting = self.expecting + usize::from(new.expects_answer()) - usize::from(old.expects_answer());
+        self.needing = self.needing + usize::from(counts_as_need(new)) - usize::from(counts_as_need(old));
     }
 
     /// A new call is a new interest in whether the coordinator answers.
@@ -73,15 +71,8 @@ impl LinkState {
         if !self.up {
             return status;
         }
-        let silence = self
-            .ping
-            .asked
-            .filter(|_| !self.ping.silent)
-            .map(|asked| asked + SILENCE);
-        let ping = self
-            .ping
-            .next
-            .filter(|_| self.expecting > 0 && self.ping.asked.is_none());
+        let silence = self.ping.asked.filter(|_| !self.ping.silent).map(|asked| asked + SILENCE);
+        let ping = self.ping.next.filter(|_| self.expecting > 0 && self.ping.asked.is_none());
         [silence, ping, status].into_iter().flatten().min()
     }
 }
@@ -97,19 +88,11 @@ impl Client {
         self.link.up = true;
         self.link.failing = None;
         self.link.highest_epoch = self.link.highest_epoch.max(Some(epoch));
-        self.link.ping = Ping {
-            pause: SILENCE,
-            next: Some(now + SILENCE),
-            asked: None,
-            silent: false,
-        };
+        self.link.ping = Ping { pause: SILENCE, next: Some(now + SILENCE), asked: None, silent: false };
         let holds = |phase: &Phase| phase.holds_lock();
         let ids: Vec<RequestId> = self.entries.keys().copied().collect();
-        let (claims, joins): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| {
-            self.entries
-                .get(id)
-                .is_some_and(|entry| holds(&entry.phase))
-        });
+        let (claims, joins): (Vec<_>, Vec<_>) =
+            ids.into_iter().partition(|id| self.entries.get(id).is_some_and(|entry| holds(&entry.phase)));
         if on(Safeguard::ClaimsFirst) {
             claims.iter().for_each(|id| self.claim_at(*id, Some(now)));
             joins.iter().for_each(|id| self.ask(*id));
@@ -155,10 +138,7 @@ impl Client {
             self.set_phase(id, Phase::Waiting { asked: false });
         }
         for (ticket, _) in std::mem::take(&mut self.link.status).into_values() {
-            self.actions.push_back(Action::Status {
-                ticket,
-                report: None,
-            });
+            self.actions.push_back(Action::Status { ticket, report: None });
         }
     }
 
@@ -175,24 +155,15 @@ impl Client {
     }
 
     pub(super) fn handle_link_due(&mut self, now: Time) {
-        let overdue: Vec<RequestId> = self
-            .link
-            .status
-            .iter()
-            .filter(|(_, (_, until))| *until <= now)
-            .map(|(id, _)| *id)
-            .collect();
+        let overdue: Vec<RequestId> =
+            self.link.status.iter().filter(|(_, (_, until))| *until <= now).map(|(id, _)| *id).collect();
         for id in overdue {
             self.answer_status(id, None);
         }
         if !self.link.up {
             return;
         }
-        let (asked, next, silent) = (
-            self.link.ping.asked,
-            self.link.ping.next,
-            self.link.ping.silent,
-        );
+        let (asked, next, silent) = (self.link.ping.asked, self.link.ping.next, self.link.ping.silent);
         match asked {
             Some(since) if !silent && since + SILENCE <= now => {
                 self.link.ping.silent = true;
@@ -241,10 +212,7 @@ impl Client {
 
     pub(super) fn handle_ask_status(&mut self, now: Time, ticket: u64) {
         if !self.link.up {
-            self.actions.push_back(Action::Status {
-                ticket,
-                report: None,
-            });
+            self.actions.push_back(Action::Status { ticket, report: None });
             return;
         }
         let id = self.take_id();

@@ -9,11 +9,7 @@ use flight_fencing::FencingToken;
 
 impl Client {
     pub(super) fn handle_locked(&mut self, id: RequestId, look: Look) {
-        let Some(entry) = self
-            .entries
-            .get_mut(&id)
-            .filter(|entry| entry.phase == Phase::Trying)
-        else {
+        let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.phase == Phase::Trying) else {
             // Its callers left while the driver looked.
             if look == Look::Taken {
                 self.actions.push_back(Action::Unlock { entry: id });
@@ -53,48 +49,21 @@ impl Client {
         let request = match &mut entry.phase {
             Phase::Claiming { answering } => {
                 let over = answering.take();
-                let label = oldest
-                    .and_then(|call| self.calls.get(&call))
-                    .map(|call| call.label.clone())
-                    .unwrap_or_default();
-                Request::Lead {
-                    id,
-                    key,
-                    claimant: Claimant { codec, label, pid },
-                    over,
-                }
+                let label =
+                    oldest.and_then(|call| self.calls.get(&call)).map(|call| call.label.clone()).unwrap_or_default();
+                Request::Lead { id, key, claimant: Claimant { codec, label, pid }, over }
             }
-            Phase::Running {
-                lead, answering, ..
-            } => {
+            Phase::Running { lead, answering, .. } => {
                 let (token, label) = (lead.token, lead.label.clone());
                 let age = now.unwrap_or(lead.since).saturating_sub(lead.since);
                 let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
                 let over = answering.take();
-                Request::Reassert {
-                    id,
-                    key,
-                    token,
-                    claimant: Claimant { codec, label, pid },
-                    age_ms,
-                    over,
-                }
+                Request::Reassert { id, key, token, claimant: Claimant { codec, label, pid }, age_ms, over }
             }
-            Phase::Landing {
-                lead,
-                outcome,
-                answering,
-                ..
-            } => {
+            Phase::Landing { lead, outcome, answering, .. } => {
                 written = Some(id);
                 let over = answering.take();
-                Request::Land {
-                    id,
-                    key,
-                    token: lead.token,
-                    over,
-                    outcome: outcome.clone(),
-                }
+                Request::Land { id, key, token: lead.token, over, outcome: outcome.clone() }
             }
             _ => return,
         };
@@ -120,43 +89,18 @@ impl Client {
         if let Some(deadline) = caller.deadline.take() {
             self.deadlines.remove(&(deadline, call));
         }
-        let lead = Lead {
-            token,
-            caller: Some(call),
-            owner: caller.owner,
-            label: caller.label.clone(),
-            since: now,
-        };
+        let lead = Lead { token, caller: Some(call), owner: caller.owner, label: caller.label.clone(), since: now };
         let flight = self.own_flight(&lead);
-        self.set_phase(
-            id,
-            Phase::Running {
-                lead,
-                check: Some(now + CHECK),
-                answering: None,
-            },
-        );
-        self.actions.push_back(Action::Start {
-            entry: id,
-            call,
-            token,
-        });
+        self.set_phase(id, Phase::Running { lead, check: Some(now + CHECK), answering: None });
+        self.actions.push_back(Action::Start { entry: id, call, token });
         self.send(Request::Began { id, token });
         for call in others {
-            self.actions.push_back(Action::Joined {
-                call,
-                flight: flight.clone(),
-            });
+            self.actions.push_back(Action::Joined { call, flight: flight.clone() });
         }
     }
 
     pub(super) fn own_flight(&self, lead: &Lead) -> JoinedFlight {
-        JoinedFlight {
-            token: lead.token,
-            pid: self.pid,
-            label: lead.label.clone(),
-            since: lead.since,
-        }
+        JoinedFlight { token: lead.token, pid: self.pid, label: lead.label.clone(), since: lead.since }
     }
 
     pub(super) fn handle_ended(&mut self, now: Time, id: RequestId, outcome: Outcome) {
@@ -164,25 +108,11 @@ impl Client {
             return;
         };
         match entry.phase.clone() {
-            Phase::Running {
-                lead, answering, ..
-            } => {
-                let joined = Verdict::Landed {
-                    token: lead.token,
-                    outcome: outcome.clone(),
-                    joined: true,
-                };
+            Phase::Running { lead, answering, .. } => {
+                let joined = Verdict::Landed { token: lead.token, outcome: outcome.clone(), joined: true };
                 self.deliver_all(id, &joined);
                 let tell = lead.caller.map(|_| now + TELL);
-                self.set_phase(
-                    id,
-                    Phase::Landing {
-                        lead,
-                        outcome,
-                        tell,
-                        answering,
-                    },
-                );
+                self.set_phase(id, Phase::Landing { lead, outcome, tell, answering });
                 if !on(Safeguard::HoldUntilAck) {
                     self.actions.push_back(Action::Unlock { entry: id });
                 }
@@ -193,14 +123,7 @@ impl Client {
                 self.end(id);
             }
             Phase::Detached(lead) => {
-                self.deliver_to(
-                    lead.caller,
-                    &Verdict::Landed {
-                        token: lead.token,
-                        outcome,
-                        joined: false,
-                    },
-                );
+                self.deliver_to(lead.caller, &Verdict::Landed { token: lead.token, outcome, joined: false });
                 self.end(id);
             }
             _ => {}
@@ -232,63 +155,31 @@ impl Client {
         let Phase::Landing { lead, outcome, .. } = &mut entry.phase else {
             return;
         };
-        let verdict = Verdict::Landed {
-            token: lead.token,
-            outcome: outcome.clone(),
-            joined: false,
-        };
+        let verdict = Verdict::Landed { token: lead.token, outcome: outcome.clone(), joined: false };
         let caller = lead.caller.take();
         self.deliver_to(caller, &verdict);
         self.stop_telling(id);
     }
 
     pub(super) fn stop_telling(&mut self, id: RequestId) {
-        let Some(Phase::Landing {
-            lead,
-            outcome,
-            answering,
-            ..
-        }) = self.entries.get(&id).map(|entry| entry.phase.clone())
+        let Some(Phase::Landing { lead, outcome, answering, .. }) =
+            self.entries.get(&id).map(|entry| entry.phase.clone())
         else {
             return;
         };
-        self.set_phase(
-            id,
-            Phase::Landing {
-                lead,
-                outcome,
-                tell: None,
-                answering,
-            },
-        );
+        self.set_phase(id, Phase::Landing { lead, outcome, tell: None, answering });
     }
 
     /// The kernel takes some of a landing: it is not stuck, so its caller goes on waiting for the rest.
     pub(super) fn handle_progress(&mut self, now: Time) {
         let telling = |phase: &Phase| matches!(phase, Phase::Landing { tell: Some(_), .. });
-        let ids: Vec<RequestId> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| telling(&entry.phase))
-            .map(|(id, _)| *id)
-            .collect();
+        let ids: Vec<RequestId> =
+            self.entries.iter().filter(|(_, entry)| telling(&entry.phase)).map(|(id, _)| *id).collect();
         for id in ids {
-            if let Some(Phase::Landing {
-                lead,
-                outcome,
-                answering,
-                ..
-            }) = self.entries.get(&id).map(|entry| entry.phase.clone())
+            if let Some(Phase::Landing { lead, outcome, answering, .. }) =
+                self.entries.get(&id).map(|entry| entry.phase.clone())
             {
-                self.set_phase(
-                    id,
-                    Phase::Landing {
-                        lead,
-                        outcome,
-                        tell: Some(now + TELL),
-                        answering,
-                    },
-                );
+                self.set_phase(id, Phase::Landing { lead, outcome, tell: Some(now + TELL), answering });
             }
         }
     }
@@ -324,22 +215,11 @@ impl Client {
                     self.claim(id);
                 }
             }
-            Phase::Running {
-                lead, answering, ..
-            } => {
-                self.set_phase(
-                    id,
-                    Phase::Running {
-                        lead,
-                        check: Some(now + CHECK),
-                        answering,
-                    },
-                );
+            Phase::Running { lead, answering, .. } => {
+                self.set_phase(id, Phase::Running { lead, check: Some(now + CHECK), answering });
                 self.after_check(now, id, current, answering.is_some());
             }
-            Phase::Landing { answering, .. } => {
-                self.after_check(now, id, current, answering.is_some())
-            }
+            Phase::Landing { answering, .. } => self.after_check(now, id, current, answering.is_some()),
             _ => {}
         }
     }

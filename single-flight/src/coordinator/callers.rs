@@ -27,11 +27,7 @@ impl Coordinator {
         let Some(state) = self.keys.get_mut(key) else {
             return;
         };
-        let Some(flight) = state
-            .flight
-            .as_mut()
-            .filter(|flight| flight.begun && flight.dry.is_none())
-        else {
+        let Some(flight) = state.flight.as_mut().filter(|flight| flight.begun && flight.dry.is_none()) else {
             return;
         };
         let Some(leader) = flight.leader else { return };
@@ -47,18 +43,11 @@ impl Coordinator {
         flight.dry = Some((ticket, until));
         self.next_number += 1;
         self.tickets.insert(ticket, Ticket::Join(key.clone()));
-        self.actions.push_back(Action::ReadDry {
-            link: Some(leader.link),
-            ticket,
-        });
+        self.actions.push_back(Action::ReadDry { link: Some(leader.link), ticket });
     }
 
     pub(super) fn handle_leader_dry(&mut self, now: Time, key: &Key, ticket: u64) {
-        let Some(flight) = self
-            .keys
-            .get_mut(key)
-            .and_then(|state| state.flight.as_mut())
-        else {
+        let Some(flight) = self.keys.get_mut(key).and_then(|state| state.flight.as_mut()) else {
             return;
         };
         // Another flight, or another connection of its leader, has a ticket of its own.
@@ -79,8 +68,7 @@ impl Coordinator {
             return;
         };
         let (token, claimant) = (flight.token, flight.claimant.clone());
-        let age_ms =
-            u64::try_from(now.saturating_sub(flight.since).as_millis()).unwrap_or(u64::MAX);
+        let age_ms = u64::try_from(now.saturating_sub(flight.since).as_millis()).unwrap_or(u64::MAX);
         let mut answers = Vec::new();
         while let Some(waiter) = state.waiting.pop_front_if(|waiter| waiter.turn < until) {
             let id = waiter.party.id;
@@ -88,21 +76,9 @@ impl Coordinator {
                 flight.joiners.insert(waiter.party);
                 flight.may_be_rejoined = true;
                 let (pid, label) = (claimant.pid, claimant.label.clone());
-                answers.push((
-                    waiter.party,
-                    Response::Joined {
-                        id,
-                        token,
-                        pid,
-                        label,
-                        age_ms,
-                    },
-                ));
+                answers.push((waiter.party, Response::Joined { id, token, pid, label, age_ms }));
             } else {
-                let reason = Rejection::Codec {
-                    leader: claimant.codec.clone(),
-                    joiner: waiter.codec,
-                };
+                let reason = Rejection::Codec { leader: claimant.codec.clone(), joiner: waiter.codec };
                 answers.push((waiter.party, Response::Rejected { id, reason }));
             }
         }
@@ -118,28 +94,14 @@ impl Coordinator {
         if self.is_living(party) {
             return;
         }
-        let interrupted = Response::Interrupted {
-            id: party.id,
-            token,
-        };
-        let known = self
-            .keys
-            .get(&key)
-            .and_then(|state| state.flight.as_ref())
-            .map(|flight| flight.token);
+        let interrupted = Response::Interrupted { id: party.id, token };
+        let known = self.keys.get(&key).and_then(|state| state.flight.as_ref()).map(|flight| flight.token);
         let superseded = known.is_some_and(|known| known > token);
         if superseded && !on(Safeguard::KeptBeforeKnown) {
             return self.finish(party, interrupted);
         }
         if let Some(outcome) = self.kept.outcome(&key, token).cloned() {
-            return self.finish(
-                party,
-                Response::Landed {
-                    id: party.id,
-                    token,
-                    outcome,
-                },
-            );
+            return self.finish(party, Response::Landed { id: party.id, token, outcome });
         }
         if superseded {
             return self.finish(party, interrupted);
@@ -201,10 +163,7 @@ impl Coordinator {
         for (id, key) in connected.ids {
             let party = Party { link, id };
             self.withdraw(party, &key);
-            let flight = self
-                .keys
-                .get_mut(&key)
-                .and_then(|state| state.flight.as_mut());
+            let flight = self.keys.get_mut(&key).and_then(|state| state.flight.as_mut());
             if let Some(flight) = flight.filter(|flight| flight.leader == Some(party)) {
                 flight.leader = None;
                 flight.dry = None;

@@ -51,24 +51,14 @@ impl Coordinator {
         };
         self.adopt(now, &key, flight);
         self.remember(party, &key);
-        self.send(
-            party.link,
-            Response::Go {
-                id: party.id,
-                token,
-            },
-        );
+        self.send(party.link, Response::Go { id: party.id, token });
     }
 
     pub(super) fn handle_began(&mut self, now: Time, party: Party, token: FencingToken) {
         let Some(key) = self.key_of(party) else {
             return;
         };
-        let Some(flight) = self
-            .keys
-            .get_mut(&key)
-            .and_then(|state| state.flight.as_mut())
-        else {
+        let Some(flight) = self.keys.get_mut(&key).and_then(|state| state.flight.as_mut()) else {
             return;
         };
         if flight.leader == Some(party) && flight.token == token {
@@ -78,32 +68,18 @@ impl Coordinator {
     }
 
     pub(super) fn handle_reassert(&mut self, now: Time, party: Party, key: Key, said: Reassertion) {
-        let Reassertion {
-            token,
-            claimant,
-            since,
-            over,
-        } = said;
+        let Reassertion { token, claimant, since, over } = said;
         if !self.may_claim(party, &key, token) {
             return self.reject_token(party);
         }
         if self.is_outdated(&key, token) {
-            return self.finish(
-                party,
-                Response::Lost {
-                    id: party.id,
-                    token,
-                },
-            );
+            return self.finish(party, Response::Lost { id: party.id, token });
         }
         if !self.gives_way(now, party, &key, Some(token), over) {
             return;
         }
         let client = self.client(party.link);
-        let known = self
-            .keys
-            .get_mut(&key)
-            .and_then(|state| state.flight.as_mut());
+        let known = self.keys.get_mut(&key).and_then(|state| state.flight.as_mut());
         if let Some(flight) = known {
             // The leader came back on another connection. Whoever waits joins after that one was read dry.
             flight.leader = Some(party);
@@ -143,10 +119,8 @@ impl Coordinator {
         outcome: Outcome,
     ) {
         // A landing sent twice is acknowledged twice.
-        if let Some(landing) = self
-            .deliveries
-            .values_mut()
-            .find(|landing| landing.token == token && landing.key == *key)
+        if let Some(landing) =
+            self.deliveries.values_mut().find(|landing| landing.token == token && landing.key == *key)
         {
             landing.leader = party;
             return;
@@ -158,13 +132,7 @@ impl Coordinator {
             return self.reject_token(party);
         }
         if self.is_outdated(key, token) {
-            return self.finish(
-                party,
-                Response::Lost {
-                    id: party.id,
-                    token,
-                },
-            );
+            return self.finish(party, Response::Lost { id: party.id, token });
         }
         if !self.gives_way(now, party, key, Some(token), over) {
             return;
@@ -185,20 +153,13 @@ impl Coordinator {
             for waiter in waiting {
                 self.send(
                     waiter.party.link,
-                    Response::Joined {
-                        id: waiter.party.id,
-                        token,
-                        pid: 0,
-                        label: String::new(),
-                        age_ms: 0,
-                    },
+                    Response::Joined { id: waiter.party.id, token, pid: 0, label: String::new(), age_ms: 0 },
                 );
                 joiners.insert(waiter.party);
             }
         }
         let keep = may_be_rejoined && on(Safeguard::KeepOutcomes);
-        self.kept
-            .keep(now, key, token, keep.then(|| outcome.clone()));
+        self.kept.keep(now, key, token, keep.then(|| outcome.clone()));
         self.deliver(party, key, token, &outcome, &joiners);
         self.settle_watch(now, key);
         self.tidy(key);
@@ -221,22 +182,12 @@ impl Coordinator {
         if Some(token) == mine {
             return true;
         }
-        let answered = if on(Safeguard::HoldTheLateAnswer) {
-            over == Some(token)
-        } else {
-            over.is_some()
-        };
+        let answered = if on(Safeguard::HoldTheLateAnswer) { over == Some(token) } else { over.is_some() };
         if answered || !on(Safeguard::HoldTheLateClaim) {
             self.displace(now, party, key);
             return true;
         }
-        self.send(
-            party.link,
-            Response::Hold {
-                id: party.id,
-                token,
-            },
-        );
+        self.send(party.link, Response::Hold { id: party.id, token });
         false
     }
 
@@ -246,13 +197,7 @@ impl Coordinator {
             return;
         };
         if let Some(leader) = flight.leader.filter(|leader| *leader != by) {
-            self.finish(
-                leader,
-                Response::Lost {
-                    id: leader.id,
-                    token: flight.token,
-                },
-            );
+            self.finish(leader, Response::Lost { id: leader.id, token: flight.token });
         }
     }
 
@@ -263,13 +208,7 @@ impl Coordinator {
             self.kept.keep(now, key, flight.token, None);
         }
         for joiner in &flight.joiners {
-            self.finish(
-                *joiner,
-                Response::Interrupted {
-                    id: joiner.id,
-                    token: flight.token,
-                },
-            );
+            self.finish(*joiner, Response::Interrupted { id: joiner.id, token: flight.token });
         }
         Some(flight)
     }
@@ -282,39 +221,26 @@ impl Coordinator {
         let others = std::mem::take(&mut state.rejoining);
         state.flight = Some(flight);
         for (party, token) in others {
-            self.finish(
-                party,
-                Response::Interrupted {
-                    id: party.id,
-                    token,
-                },
-            );
+            self.finish(party, Response::Interrupted { id: party.id, token });
         }
         self.settle_watch(now, key);
     }
 
     /// Rule 7.
     fn is_outdated(&self, key: &Key, token: FencingToken) -> bool {
-        on(Safeguard::RefuseTheOutdated)
-            && self.newest_begun(key).is_some_and(|newest| token < newest)
+        on(Safeguard::RefuseTheOutdated) && self.newest_begun(key).is_some_and(|newest| token < newest)
     }
 
     /// Whether this client may speak for the flight of `token`: it was granted in some term, and not to another client.
     fn may_claim(&self, party: Party, key: &Key, token: FencingToken) -> bool {
-        if token.epoch() > self.tokens.epoch()
-            || (token.epoch() == self.tokens.epoch() && Some(token) > self.granted)
-        {
+        if token.epoch() > self.tokens.epoch() || (token.epoch() == self.tokens.epoch() && Some(token) > self.granted) {
             return false;
         }
         // An id that plays another role cannot turn into a claim.
         if self.is_living(party) && !self.leads(party, key, token) {
             return false;
         }
-        let flight = self
-            .keys
-            .get(key)
-            .and_then(|state| state.flight.as_ref())
-            .filter(|flight| flight.token == token);
+        let flight = self.keys.get(key).and_then(|state| state.flight.as_ref()).filter(|flight| flight.token == token);
         flight.is_none_or(|flight| flight.client == self.client(party.link))
     }
 
@@ -324,9 +250,7 @@ impl Coordinator {
     }
 
     fn client(&self, link: Link) -> ClientId {
-        self.links
-            .get(&link)
-            .map_or(ClientId(0), |connected| connected.client)
+        self.links.get(&link).map_or(ClientId(0), |connected| connected.client)
     }
 
     pub(super) fn key_of(&self, party: Party) -> Option<Key> {

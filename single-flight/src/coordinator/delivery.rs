@@ -56,16 +56,8 @@ impl Coordinator {
                 continue;
             }
             *awaiting.entry(joiner.link).or_insert(0) += 1;
-            let response = Response::Landed {
-                id: joiner.id,
-                token,
-                outcome: outcome.clone(),
-            };
-            self.actions.push_back(Action::Send {
-                link: joiner.link,
-                response,
-                delivery: Some(delivery),
-            });
+            let response = Response::Landed { id: joiner.id, token, outcome: outcome.clone() };
+            self.actions.push_back(Action::Send { link: joiner.link, response, delivery: Some(delivery) });
         }
         if !on(Safeguard::DeliverThenAcknowledge) {
             // The acknowledgement overtakes what it acknowledges.
@@ -77,12 +69,7 @@ impl Coordinator {
             });
             return;
         }
-        let landing = Landing {
-            leader,
-            key: key.clone(),
-            token,
-            awaiting,
-        };
+        let landing = Landing { leader, key: key.clone(), token, awaiting };
         if landing.awaiting.is_empty() {
             self.finish(leader, Response::Ack { id: leader.id });
         } else {
@@ -113,21 +100,12 @@ impl Coordinator {
     }
 
     fn acknowledge_delivered(&mut self) {
-        while let Some((delivery, _)) = self
-            .deliveries
-            .iter()
-            .find(|(_, landing)| landing.awaiting.is_empty())
-        {
+        while let Some((delivery, _)) = self.deliveries.iter().find(|(_, landing)| landing.awaiting.is_empty()) {
             let delivery = *delivery;
             let Some(landing) = self.deliveries.remove(&delivery) else {
                 return;
             };
-            self.finish(
-                landing.leader,
-                Response::Ack {
-                    id: landing.leader.id,
-                },
-            );
+            self.finish(landing.leader, Response::Ack { id: landing.leader.id });
         }
     }
 
@@ -139,10 +117,7 @@ impl Coordinator {
             connected.backlog = None;
             return;
         }
-        let stuck = connected
-            .backlog
-            .as_ref()
-            .filter(|backlog| backlog.written == written);
+        let stuck = connected.backlog.as_ref().filter(|backlog| backlog.written == written);
         let since = stuck.map_or(now, |backlog| backlog.since);
         connected.backlog = Some(Backlog { written, since });
         if bytes > QUEUE_LIMIT {
@@ -156,11 +131,7 @@ impl Coordinator {
         }
         let mut stalled = Vec::new();
         for (link, connected) in &mut self.links {
-            let Some(backlog) = connected
-                .backlog
-                .as_mut()
-                .filter(|backlog| backlog.deadline() <= now)
-            else {
+            let Some(backlog) = connected.backlog.as_mut().filter(|backlog| backlog.deadline() <= now) else {
                 continue;
             };
             if now - backlog.deadline() > LATE {

@@ -61,12 +61,8 @@ impl KeyState {
 
     /// Takes those out who rejoin the flight of `token`.
     pub(super) fn take_rejoining(&mut self, token: FencingToken) -> Vec<Party> {
-        let parties: Vec<Party> = self
-            .rejoining
-            .iter()
-            .filter(|(_, theirs)| **theirs == token)
-            .map(|(party, _)| *party)
-            .collect();
+        let parties: Vec<Party> =
+            self.rejoining.iter().filter(|(_, theirs)| **theirs == token).map(|(party, _)| *party).collect();
         for party in &parties {
             self.rejoining.remove(party);
         }

@@ -39,13 +39,7 @@ impl Kept {
     }
 
     /// Remembers that the flight began and has ended; with its outcome, where somebody may ask for it.
-    pub(super) fn keep(
-        &mut self,
-        now: Time,
-        key: &Key,
-        token: FencingToken,
-        outcome: Option<Outcome>,
-    ) {
+    pub(super) fn keep(&mut self, now: Time, key: &Key, token: FencingToken, outcome: Option<Outcome>) {
         let newest = self.newest.entry(key.clone()).or_insert(token);
         *newest = token.max(*newest);
         if let Some(outcome) = outcome {
@@ -107,12 +101,7 @@ mod tests {
     fn the_bytes_stay_bounded_and_the_latest_outcome_stays() {
         let (mut kept, key) = (Kept::default(), Key::from("k"));
         for counter in 0..5 {
-            kept.keep(
-                Duration::ZERO,
-                &key,
-                token(counter),
-                Some(Outcome::value(vec![0; 30 << 20])),
-            );
+            kept.keep(Duration::ZERO, &key, token(counter), Some(Outcome::value(vec![0; 30 << 20])));
         }
         assert!(kept.bytes <= KEEP_BYTES, "{} bytes", kept.bytes);
         assert!(kept.outcome(&key, token(4)).is_some() && kept.outcome(&key, token(0)).is_none());

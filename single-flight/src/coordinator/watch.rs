@@ -42,13 +42,7 @@ impl Coordinator {
         if !state.needs_watch() || !on(Safeguard::WatchTheLock) {
             self.unwatch(key);
         } else if state.watch.is_none() {
-            self.schedule(
-                key,
-                Watch {
-                    interval: SOONEST * 2,
-                    at: Some(now + SOONEST),
-                },
-            );
+            self.schedule(key, Watch { interval: SOONEST * 2, at: Some(now + SOONEST) });
         }
     }
 
@@ -59,13 +53,7 @@ impl Coordinator {
             return;
         };
         if watch.at.is_some() {
-            self.schedule(
-                key,
-                Watch {
-                    interval: SOONEST,
-                    at: Some(now),
-                },
-            );
+            self.schedule(key, Watch { interval: SOONEST, at: Some(now) });
             self.look_at_due(now);
         }
     }
@@ -92,11 +80,7 @@ impl Coordinator {
             let Some((_, key)) = self.looks.pop_first() else {
                 return;
             };
-            if let Some(watch) = self
-                .keys
-                .get_mut(&key)
-                .and_then(|state| state.watch.as_mut())
-            {
+            if let Some(watch) = self.keys.get_mut(&key).and_then(|state| state.watch.as_mut()) {
                 watch.at = None;
             }
             self.actions.push_back(Action::Probe { key });
@@ -111,38 +95,22 @@ impl Coordinator {
         let Some(watch) = state.watch.clone().filter(|watch| watch.at.is_none()) else {
             return;
         };
-        self.schedule(
-            key,
-            Watch {
-                interval: (watch.interval * 2).min(LATEST),
-                at: Some(now + watch.interval),
-            },
-        );
+        self.schedule(key, Watch { interval: (watch.interval * 2).min(LATEST), at: Some(now + watch.interval) });
         if !free {
             return;
         }
         let Some(state) = self.keys.get(key) else {
             return;
         };
-        let orphan = state
-            .flight
-            .as_ref()
-            .filter(|flight| flight.leader.is_none())
-            .map(|flight| flight.token);
-        let rejoining: Vec<_> = state
-            .rejoining
-            .iter()
-            .map(|(party, token)| (*party, *token))
-            .collect();
+        let orphan = state.flight.as_ref().filter(|flight| flight.leader.is_none()).map(|flight| flight.token);
+        let rejoining: Vec<_> = state.rejoining.iter().map(|(party, token)| (*party, *token)).collect();
         let noted = Noted { orphan, rejoining };
         if (orphan.is_none() && noted.rejoining.is_empty()) || !on(Safeguard::ReadDryBeforeDeath) {
             return self.decide_deaths(now, key, &noted);
         }
         let ticket = self.number();
-        self.tickets
-            .insert(ticket, Ticket::Death(key.clone(), noted));
-        self.actions
-            .push_back(Action::ReadDry { link: None, ticket });
+        self.tickets.insert(ticket, Ticket::Death(key.clone(), noted));
+        self.actions.push_back(Action::ReadDry { link: None, ticket });
     }
 
     /// What had been received was read. Whoever was noted and is still there waits for the dead.
@@ -152,32 +120,18 @@ impl Coordinator {
         };
         let mut dead = noted.rejoining.clone();
         if !on(Safeguard::DecideOnlyTheNoted) {
-            dead = state
-                .rejoining
-                .iter()
-                .map(|(party, token)| (*party, *token))
-                .collect();
+            dead = state.rejoining.iter().map(|(party, token)| (*party, *token)).collect();
         }
         dead.retain(|(party, token)| state.rejoining.get(party) == Some(token));
         for (party, _) in &dead {
             state.rejoining.remove(party);
         }
-        let orphaned = state
-            .flight
-            .as_ref()
-            .filter(|flight| flight.leader.is_none())
-            .map(|flight| flight.token);
+        let orphaned = state.flight.as_ref().filter(|flight| flight.leader.is_none()).map(|flight| flight.token);
         if orphaned.is_some() && (orphaned == noted.orphan || !on(Safeguard::DecideOnlyTheNoted)) {
             self.end_flight(now, key);
         }
         for (party, token) in dead {
-            self.finish(
-                party,
-                Response::Interrupted {
-                    id: party.id,
-                    token,
-                },
-            );
+            self.finish(party, Response::Interrupted { id: party.id, token });
         }
         let Some(state) = self.keys.get_mut(key) else {
             return;

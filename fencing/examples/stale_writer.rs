@@ -2,10 +2,7 @@
 //!
 //! `cargo run -p flight-fencing --example stale_writer`
 
-#![allow(
-    clippy::print_stdout,
-    reason = "an example shows what happens by printing it"
-)]
+#![allow(clippy::print_stdout, reason = "an example shows what happens by printing it")]
 
 use std::error::Error;
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -30,10 +27,7 @@ impl Store {
     }
 
     fn read(&self) -> String {
-        self.text
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

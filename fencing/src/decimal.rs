@@ -57,11 +57,7 @@ pub(crate) fn shown(text: &str) -> String {
     let mut chars = text.chars();
     let head: String = chars.by_ref().take(SHOWN).collect();
     let rest = chars.as_str().len();
-    if rest == 0 {
-        format!("{head:?}")
-    } else {
-        format!("{head:?} (and {rest} bytes more)")
-    }
+    if rest == 0 { format!("{head:?}") } else { format!("{head:?} (and {rest} bytes more)") }
 }
 
 #[cfg(test)]
@@ -71,14 +67,8 @@ mod tests {
     #[test]
     fn a_short_text_is_shown_whole_and_a_long_one_with_what_is_missing() {
         assert_eq!(shown("12"), r#""12""#);
-        assert_eq!(
-            shown(&"7".repeat(SHOWN)),
-            format!("{:?}", "7".repeat(SHOWN))
-        );
-        assert_eq!(
-            shown(&"7".repeat(SHOWN + 9)),
-            format!("{:?} (and 9 bytes more)", "7".repeat(SHOWN)),
-        );
+        assert_eq!(shown(&"7".repeat(SHOWN)), format!("{:?}", "7".repeat(SHOWN)));
+        assert_eq!(shown(&"7".repeat(SHOWN + 9)), format!("{:?} (and 9 bytes more)", "7".repeat(SHOWN)),);
     }
 
     #[test]

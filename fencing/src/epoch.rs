@@ -110,10 +110,7 @@ impl FromStr for Epoch {
     fn from_str(text: &str) -> Result<Epoch, ParseEpochError> {
         decimal::parse(text, u32::MAX.into())
             .map(Epoch)
-            .map_err(|fault| ParseEpochError {
-                shown: decimal::shown(text),
-                fault,
-            })
+            .map_err(|fault| ParseEpochError { shown: decimal::shown(text), fault })
     }
 }
 

@@ -67,17 +67,13 @@ impl Fence {
     /// A fence that has seen nothing, and admits any first token.
     #[must_use]
     pub const fn new() -> Fence {
-        Fence {
-            highest: AtomicU64::new(0),
-        }
+        Fence { highest: AtomicU64::new(0) }
     }
 
     /// A fence that has seen `token`: it admits that one and greater ones.
     #[must_use]
     pub const fn starting_at(token: FencingToken) -> Fence {
-        Fence {
-            highest: AtomicU64::new(token.as_u64()),
-        }
+        Fence { highest: AtomicU64::new(token.as_u64()) }
     }
 
     /// Lets `token` pass, and remembers it, unless a greater one has passed before.
@@ -94,10 +90,7 @@ impl Fence {
         // against invariant 1.
         let before = self.highest.fetch_max(token.as_u64(), Ordering::AcqRel);
         if before > token.as_u64() {
-            return Err(Stale {
-                presented: token,
-                highest: FencingToken::from_u64(before),
-            });
+            return Err(Stale { presented: token, highest: FencingToken::from_u64(before) });
         }
         Ok(())
     }
@@ -116,9 +109,7 @@ impl Fence {
 
 impl fmt::Debug for Fence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fence")
-            .field("highest", &self.highest())
-            .finish()
+        f.debug_struct("Fence").field("highest", &self.highest()).finish()
     }
 }
 

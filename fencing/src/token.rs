@@ -80,10 +80,7 @@ impl FencingToken {
 
 impl fmt::Debug for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FencingToken")
-            .field("epoch", &self.epoch().get())
-            .field("counter", &self.counter())
-            .finish()
+        f.debug_struct("FencingToken").field("epoch", &self.epoch().get()).field("counter", &self.counter()).finish()
     }
 }
 
@@ -127,10 +124,7 @@ impl FromStr for FencingToken {
     fn from_str(text: &str) -> Result<FencingToken, ParseTokenError> {
         decimal::parse(text, u64::MAX)
             .map(FencingToken)
-            .map_err(|fault| ParseTokenError {
-                shown: decimal::shown(text),
-                fault,
-            })
+            .map_err(|fault| ParseTokenError { shown: decimal::shown(text), fault })
     }
 }
 

@@ -29,9 +29,7 @@ impl TokenSource {
     /// The source of a new term. Its first token has the counter 1.
     #[must_use]
     pub const fn new(epoch: Epoch) -> TokenSource {
-        TokenSource {
-            last: FencingToken::new(epoch, 0),
-        }
+        TokenSource { last: FencingToken::new(epoch, 0) }
     }
 
     /// A source that goes on in the term of `token`, with the counter after it.
@@ -68,9 +66,7 @@ impl TokenSource {
 
 /// A term has handed out the last token that its counter has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-#[error(
-    "the term with epoch {epoch} has given out all of its fencing tokens: begin a new term with a greater epoch"
-)]
+#[error("the term with epoch {epoch} has given out all of its fencing tokens: begin a new term with a greater epoch")]
 #[non_exhaustive]
 pub struct CounterSpent {
     /// The term whose counter is spent.

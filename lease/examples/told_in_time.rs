@@ -2,10 +2,7 @@
 //!
 //! `cargo run -p flight-lease --example told_in_time`
 
-#![allow(
-    clippy::print_stdout,
-    reason = "an example shows what happens by printing it"
-)]
+#![allow(clippy::print_stdout, reason = "an example shows what happens by printing it")]
 
 use std::error::Error;
 
@@ -43,9 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     queue.send("sweep the floor").await?;
     queue.reserve_many(8).await?; // all eight places are free: the worker has taken the job
     controller.lose();
-    let lost = worker
-        .await?
-        .expect_err("the queue is open: only the loss ends it");
+    let lost = worker.await?.expect_err("the queue is open: only the loss ends it");
     println!("worker 1: {lost}");
     controller.released().await;
 
@@ -55,9 +50,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     queue.send("wash the windows").await?;
     drop(queue);
     controller.released().await; // the last clone went with the worker
-    println!(
-        "worker 2: did {} job, and gave its lease back",
-        worker.await??
-    );
+    println!("worker 2: did {} job, and gave its lease back", worker.await??);
     Ok(())
 }

@@ -41,19 +41,10 @@ pub struct LeaseController {
 impl LeaseController {
     /// A new lease of `subject` with `token`, and its controller.
     pub fn new(subject: impl Into<Arc<str>>, token: FencingToken) -> (LeaseController, Lease) {
-        let terms = Arc::new(Terms {
-            subject: subject.into(),
-            token,
-        });
+        let terms = Arc::new(Terms { subject: subject.into(), token });
         let (sender, receiver) = watch::channel(false);
-        let lease = Lease {
-            terms: Arc::clone(&terms),
-            lost: receiver,
-        };
-        let controller = LeaseController {
-            terms,
-            lost: sender,
-        };
+        let lease = Lease { terms: Arc::clone(&terms), lost: receiver };
+        let controller = LeaseController { terms, lost: sender };
         (controller, lease)
     }
 
@@ -73,8 +64,7 @@ impl LeaseController {
     ///
     /// It waits for nobody. Who must know that the holder has stopped waits for [`released`](LeaseController::released).
     pub fn lose(&self) {
-        self.lost
-            .send_if_modified(|lost| !std::mem::replace(lost, true));
+        self.lost.send_if_modified(|lost| !std::mem::replace(lost, true));
     }
 
     /// Whether [`lose`](LeaseController::lose) was called.

@@ -36,11 +36,7 @@ impl LeaseLost {
     /// The lease of `subject` with `token` was lost. [`Lease::check`](crate::Lease::check) makes it for you.
     #[must_use]
     pub fn new(subject: impl Into<Arc<str>>, token: FencingToken) -> LeaseLost {
-        LeaseLost {
-            subject: subject.into(),
-            token,
-            source: None,
-        }
+        LeaseLost { subject: subject.into(), token, source: None }
     }
 
     pub(crate) fn of(terms: &Terms) -> LeaseLost {
@@ -80,11 +76,7 @@ impl fmt::Display for LeaseLost {
             None => write!(f, "the lease of {:?}", self.subject)?,
             Some(end) => {
                 let rest = self.subject.len() - end;
-                write!(
-                    f,
-                    "the lease of {:?} (and {rest} bytes more)",
-                    &self.subject[..end]
-                )?;
+                write!(f, "the lease of {:?} (and {rest} bytes more)", &self.subject[..end])?;
             }
         }
         write!(
@@ -97,8 +89,6 @@ impl fmt::Display for LeaseLost {
 
 impl Error for LeaseLost {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source
-            .as_deref()
-            .map(|source| source as &(dyn Error + 'static))
+        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
     }
 }

@@ -21,10 +21,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
         println!("\n== {name}: {line}");
         step()?;
         count += 1;
-        println!(
-            "== {name}: passed in {:.1} s",
-            begun.elapsed().as_secs_f64()
-        );
+        println!("== {name}: passed in {:.1} s", begun.elapsed().as_secs_f64());
         Ok::<(), String>(())
     };
 
@@ -38,10 +35,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
         timed(&step.name, &step.command_line(), &mut || step.run(root))?;
     }
 
-    println!(
-        "\nci: all {count} steps passed in {:.1} s",
-        begun.elapsed().as_secs_f64()
-    );
+    println!("\nci: all {count} steps passed in {:.1} s", begun.elapsed().as_secs_f64());
     Ok(())
 }
 
@@ -51,23 +45,11 @@ fn before_tidy() -> Vec<Step> {
 
 fn after_tidy(examples: &[Example<'_>]) -> Vec<Step> {
     let mut steps = vec![
-        Step::cargo(
-            "clippy",
-            BUILD,
-            words("clippy --workspace --all-targets --all-features -- -D warnings"),
-        ),
+        Step::cargo("clippy", BUILD, words("clippy --workspace --all-targets --all-features -- -D warnings")),
         // `--all-targets` leaves out a target with `test = false`.
-        Step::cargo(
-            "clippy of e2e",
-            BUILD,
-            words("clippy --workspace --test e2e --all-features -- -D warnings"),
-        ),
-        Step::cargo(
-            "docs",
-            BUILD,
-            words("doc --workspace --no-deps --all-features"),
-        )
-        .with_env("RUSTDOCFLAGS", "-D warnings"),
+        Step::cargo("clippy of e2e", BUILD, words("clippy --workspace --test e2e --all-features -- -D warnings")),
+        Step::cargo("docs", BUILD, words("doc --workspace --no-deps --all-features"))
+            .with_env("RUSTDOCFLAGS", "-D warnings"),
         // Unit, integration and doc tests of all packages.
         Step::cargo("tests", BUILD, words("test --workspace --all-features")),
         e2e::step(&[]),
@@ -96,10 +78,7 @@ mod tests {
     #[test]
     fn every_example_that_is_found_is_run_with_a_bound_after_all_were_built() {
         let examples = examples::find(["a/examples/one.rs", "b/examples/two/main.rs"]);
-        let lines: Vec<String> = after_tidy(&examples)
-            .iter()
-            .map(Step::command_line)
-            .collect();
+        let lines: Vec<String> = after_tidy(&examples).iter().map(Step::command_line).collect();
         assert_eq!(
             lines[lines.len() - 3..],
             [
@@ -113,12 +92,8 @@ mod tests {
     #[test]
     fn warnings_are_denied_in_code_and_docs() {
         let lines: Vec<String> = after_tidy(&[]).iter().map(Step::command_line).collect();
-        let denied = |part: &str| {
-            lines
-                .iter()
-                .filter(|line| line.contains(part))
-                .all(|line| line.contains("-D warnings"))
-        };
+        let denied =
+            |part: &str| lines.iter().filter(|line| line.contains(part)).all(|line| line.contains("-D warnings"));
         assert!(denied("clippy") && denied("cargo doc"), "{lines:#?}");
     }
 }

@@ -11,10 +11,7 @@ const LIMIT: Duration = Duration::from_secs(20 * 60);
 
 /// Given to the test binary unless the caller names them: the scenarios print what happened, and each wants the machine for
 /// itself, since they stop processes and measure.
-const DEFAULTS: [(&str, &str); 2] = [
-    ("--nocapture", "--nocapture"),
-    ("--test-threads", "--test-threads=1"),
-];
+const DEFAULTS: [(&str, &str); 2] = [("--nocapture", "--nocapture"), ("--test-threads", "--test-threads=1")];
 
 pub(crate) fn run(root: &Path, args: &[OsString]) -> Result<(), String> {
     step(args).run(root)
@@ -25,9 +22,7 @@ pub(crate) fn run(root: &Path, args: &[OsString]) -> Result<(), String> {
 /// It names no package, so that cargo picks the same features of all dependencies as for the examples, and builds them once.
 /// The target has `test = false`: a plain `cargo test` does not run it.
 pub(crate) fn step(args: &[OsString]) -> Step {
-    let mut line: Vec<OsString> = ["test", "--release", "--test", "e2e", "--"]
-        .map(OsString::from)
-        .to_vec();
+    let mut line: Vec<OsString> = ["test", "--release", "--test", "e2e", "--"].map(OsString::from).to_vec();
     for (option, default) in DEFAULTS {
         let named = |arg: &OsString| arg.to_string_lossy().starts_with(option);
         if !args.iter().any(named) {
@@ -58,13 +53,7 @@ mod tests {
     #[test]
     fn what_the_caller_names_is_not_given_twice() {
         // The test harness refuses an option that comes twice.
-        assert_eq!(
-            line(&["--test-threads", "4"]),
-            "cargo test --release --test e2e -- --nocapture --test-threads 4",
-        );
-        assert_eq!(
-            line(&["--nocapture"]),
-            "cargo test --release --test e2e -- --test-threads=1 --nocapture",
-        );
+        assert_eq!(line(&["--test-threads", "4"]), "cargo test --release --test e2e -- --nocapture --test-threads 4",);
+        assert_eq!(line(&["--nocapture"]), "cargo test --release --test e2e -- --test-threads=1 --nocapture",);
     }
 }

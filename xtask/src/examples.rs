@@ -40,10 +40,7 @@ mod tests {
             "fencing/examples/stale_writer.rs",
             "key-lock/tests/it/examples/not.rs",
         ];
-        let names: Vec<_> = find(paths)
-            .into_iter()
-            .map(|example| example.name)
-            .collect();
+        let names: Vec<_> = find(paths).into_iter().map(|example| example.name).collect();
         assert_eq!(names, ["stale_writer", "index_tree"]);
     }
 }

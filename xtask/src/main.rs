@@ -1,10 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command line tool speaks on its standard streams"
-)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks on its standard streams")]
 
 mod ci;
 mod e2e;
@@ -31,10 +27,7 @@ fn main() -> ExitCode {
     let command = args.next();
     let rest: Vec<OsString> = args.collect();
     let root = workspace_root();
-    let outcome = match (
-        command.as_ref().and_then(|name| name.to_str()),
-        rest.as_slice(),
-    ) {
+    let outcome = match (command.as_ref().and_then(|name| name.to_str()), rest.as_slice()) {
         (Some("ci"), []) => ci::run(&root),
         (Some("e2e"), args) => e2e::run(&root, args),
         (Some("tidy"), []) => tidy::run(&root),
@@ -66,9 +59,7 @@ fn misused(what: &str) -> ExitCode {
 /// The folder above this package. Cargo says at run time where the package is, which stays right when the built binary is
 /// shared between clones; the folder at the time of the build serves a binary that is called without cargo.
 fn workspace_root() -> PathBuf {
-    let package = env::var_os("CARGO_MANIFEST_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    package
-        .parent()
-        .map_or_else(|| PathBuf::from("."), PathBuf::from)
+    let package =
+        env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    package.parent().map_or_else(|| PathBuf::from("."), PathBuf::from)
 }

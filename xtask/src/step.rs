@@ -28,10 +28,7 @@ impl Step {
     ) -> Step {
         Step {
             name: name.into(),
-            args: args
-                .into_iter()
-                .map(|arg| arg.as_ref().to_owned())
-                .collect(),
+            args: args.into_iter().map(|arg| arg.as_ref().to_owned()).collect(),
             environment: Vec::new(),
             limit,
         }
@@ -74,21 +71,14 @@ impl Step {
             ),
             Err(error) => format!("could not be run: {error}"),
         };
-        Err(format!(
-            "{} {how}; to repeat it:\n    {}",
-            self.name,
-            self.command_line()
-        ))
+        Err(format!("{} {how}; to repeat it:\n    {}", self.name, self.command_line()))
     }
 
     fn wait(&self, root: &Path) -> Result<Option<ExitStatus>, io::Error> {
         // The cargo that runs this program, not the first one on the path: the two may be of different toolchains.
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut child = Command::new(cargo)
-            .args(&self.args)
-            .envs(self.environment.iter().copied())
-            .current_dir(root)
-            .spawn()?;
+        let mut child =
+            Command::new(cargo).args(&self.args).envs(self.environment.iter().copied()).current_dir(root).spawn()?;
         wait_within(&mut child, self.limit)
     }
 }
@@ -128,12 +118,8 @@ mod tests {
 
     #[test]
     fn the_line_to_repeat_it_is_ready_for_a_shell() {
-        let step = Step::cargo("docs", MINUTE, ["doc", "--no-deps", "it's"])
-            .with_env("RUSTDOCFLAGS", "-D warnings");
-        assert_eq!(
-            step.command_line(),
-            r"RUSTDOCFLAGS='-D warnings' cargo doc --no-deps 'it'\''s'",
-        );
+        let step = Step::cargo("docs", MINUTE, ["doc", "--no-deps", "it's"]).with_env("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(step.command_line(), r"RUSTDOCFLAGS='-D warnings' cargo doc --no-deps 'it'\''s'",);
     }
 
     #[test]
@@ -147,10 +133,7 @@ mod tests {
         let step = Step::cargo("wrong", MINUTE, ["--no-such-option-of-cargo"]);
         let message = step.run(Path::new(".")).expect_err("cargo refuses it");
         assert!(message.starts_with("wrong failed after"), "{message}");
-        assert!(
-            message.ends_with("    cargo --no-such-option-of-cargo"),
-            "{message}"
-        );
+        assert!(message.ends_with("    cargo --no-such-option-of-cargo"), "{message}");
     }
 
     /// Set for the process that [`a_step_that_takes_too_long_is_stopped`] starts from this same binary.
@@ -164,10 +147,7 @@ mod tests {
             return;
         }
         let mut child = Command::new(env::current_exe().expect("the path of this test"))
-            .args([
-                "--exact",
-                "step::tests::a_step_that_takes_too_long_is_stopped",
-            ])
+            .args(["--exact", "step::tests::a_step_that_takes_too_long_is_stopped"])
             .env(HANGS, "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -175,15 +155,9 @@ mod tests {
             .expect("this binary runs");
         // `Child::wait` closes the pipe to be helpful, and the child must not end by that.
         let open = child.stdin.take();
-        let ended =
-            wait_within(&mut child, Duration::from_millis(50)).expect("it can be waited for");
+        let ended = wait_within(&mut child, Duration::from_millis(50)).expect("it can be waited for");
         drop(open);
         assert_eq!(ended, None);
-        assert!(
-            child
-                .try_wait()
-                .expect("it is gone")
-                .is_some_and(|status| !status.success())
-        );
+        assert!(child.try_wait().expect("it is gone").is_some_and(|status| !status.success()));
     }
 }

@@ -42,10 +42,7 @@ impl File {
     }
 
     fn folders(&self) -> impl Iterator<Item = &str> {
-        let folders = self
-            .path
-            .rsplit_once('/')
-            .map_or("", |(folders, _)| folders);
+        let folders = self.path.rsplit_once('/').map_or("", |(folders, _)| folders);
         folders.split('/').filter(|name| !name.is_empty())
     }
 
@@ -69,21 +66,13 @@ impl Problem {
     }
 
     fn at(file: &File, line: usize, message: impl Into<String>) -> Problem {
-        Problem {
-            path: file.path.clone(),
-            line,
-            message: message.into(),
-        }
+        Problem { path: file.path.clone(), line, message: message.into() }
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Problem {
-            path,
-            line,
-            message,
-        } = self;
+        let Problem { path, line, message } = self;
         match line {
             0 => write!(f, "{path}: {message}"),
             line => write!(f, "{path}:{line}: {message}"),
@@ -150,10 +139,7 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<File>) -> Result<(), Str
             }
         } else if kind.is_file() {
             let bytes = fs::read(&path).map_err(|error| failed(&path, error))?;
-            files.push(File {
-                path: format!("{prefix}{name}"),
-                text: String::from_utf8(bytes).ok(),
-            });
+            files.push(File { path: format!("{prefix}{name}"), text: String::from_utf8(bytes).ok() });
         }
     }
     Ok(())
@@ -165,10 +151,7 @@ mod sample {
     use super::{Check, File};
 
     pub(super) fn file(path: &str, text: &str) -> File {
-        File {
-            path: path.to_owned(),
-            text: Some(text.to_owned()),
-        }
+        File { path: path.to_owned(), text: Some(text.to_owned()) }
     }
 
     /// The problems as they are printed.
@@ -203,12 +186,7 @@ mod tests {
         for folder in [".ci", ".git", "a/src", "a/target/debug"] {
             fs::create_dir_all(root.join(folder)).expect("a temporary folder can be made");
         }
-        for name in [
-            ".ci/run",
-            ".git/config",
-            "a/src/lib.rs",
-            "a/target/debug/x.rs",
-        ] {
+        for name in [".ci/run", ".git/config", "a/src/lib.rs", "a/target/debug/x.rs"] {
             fs::write(root.join(name), "text\n").expect("a temporary file can be written");
         }
         fs::write(root.join("a/binary"), [0xff, 0xfe]).expect("a temporary file can be written");
@@ -223,13 +201,7 @@ mod tests {
     #[test]
     fn a_problem_is_printed_so_that_an_editor_finds_it() {
         let file = sample::file("a/src/lib.rs", "");
-        assert_eq!(
-            Problem::at(&file, 7, "mend it").to_string(),
-            "a/src/lib.rs:7: mend it"
-        );
-        assert_eq!(
-            Problem::of(&file, "mend it").to_string(),
-            "a/src/lib.rs: mend it"
-        );
+        assert_eq!(Problem::at(&file, 7, "mend it").to_string(), "a/src/lib.rs:7: mend it");
+        assert_eq!(Problem::of(&file, "mend it").to_string(), "a/src/lib.rs: mend it");
     }
 }

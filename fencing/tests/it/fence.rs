@@ -30,9 +30,7 @@ fn the_same_holder_writes_as_often_as_it_likes() {
 #[test]
 fn a_fence_that_was_restored_refuses_what_came_before() {
     let fence = Fence::starting_at(FencingToken::new(Epoch::new(2), 1));
-    let stale: Stale = fence
-        .admit(FencingToken::new(Epoch::new(1), u32::MAX))
-        .expect_err("of an older term");
+    let stale: Stale = fence.admit(FencingToken::new(Epoch::new(1), u32::MAX)).expect_err("of an older term");
     assert_eq!(stale.highest, FencingToken::new(Epoch::new(2), 1));
     let message = stale.to_string();
     assert!(message.contains(&stale.presented.to_string()), "{message}");

@@ -24,12 +24,7 @@ fn a_token_that_comes_as_a_number_is_refused() {
 fn a_token_text_that_is_not_canonical_is_refused_with_the_text() {
     for text in ["", "07", "+7", " 7", "7 ", "18446744073709551616", "seven"] {
         let error = from_str::<FencingToken>(&format!("\"{text}\"")).expect_err(text);
-        assert!(
-            error
-                .to_string()
-                .contains(&format!("{text:?} is not a fencing token")),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&format!("{text:?} is not a fencing token")), "{error}");
     }
 }
 
@@ -43,10 +38,7 @@ fn an_escaped_text_is_read_like_any_other() {
 #[test]
 fn an_epoch_travels_as_a_number_within_its_range() {
     assert_eq!(to_string(&Epoch::MAX).expect("encodes"), "4294967295");
-    assert_eq!(
-        from_str::<Epoch>("4294967295").expect("decodes"),
-        Epoch::MAX
-    );
+    assert_eq!(from_str::<Epoch>("4294967295").expect("decodes"), Epoch::MAX);
     for wrong in ["4294967296", "-1", "1.5", "\"1\"", "null"] {
         assert!(from_str::<Epoch>(wrong).is_err(), "{wrong}");
     }

@@ -5,14 +5,8 @@ use proptest::prelude::*;
 fn refused(text: &str) -> DecimalFault {
     let of_token = text.parse::<FencingToken>().expect_err("not a token");
     let of_epoch = text.parse::<Epoch>().expect_err("not an epoch");
-    assert!(
-        of_token.to_string().contains("is not a fencing token"),
-        "{of_token}"
-    );
-    assert!(
-        of_epoch.to_string().contains("is not an epoch"),
-        "{of_epoch}"
-    );
+    assert!(of_token.to_string().contains("is not a fencing token"), "{of_token}");
+    assert!(of_epoch.to_string().contains("is not an epoch"), "{of_epoch}");
     of_token.fault().clone()
 }
 
@@ -33,19 +27,13 @@ fn what_a_crash_or_a_careless_hand_leaves_in_a_file_is_refused() {
     assert_eq!(refused("1٣"), not_a_digit('٣', 1));
     assert_eq!(refused("00"), DecimalFault::LeadingZero);
     assert_eq!(refused("012"), DecimalFault::LeadingZero);
-    assert_eq!(
-        refused(&"9".repeat(40)),
-        DecimalFault::TooLarge { max: u64::MAX }
-    );
+    assert_eq!(refused(&"9".repeat(40)), DecimalFault::TooLarge { max: u64::MAX });
 }
 
 #[test]
 fn the_limits_are_read_and_one_more_is_not() {
     assert_eq!("0".parse(), Ok(FencingToken::from_u64(0)));
-    assert_eq!(
-        "18446744073709551615".parse(),
-        Ok(FencingToken::from_u64(u64::MAX))
-    );
+    assert_eq!("18446744073709551615".parse(), Ok(FencingToken::from_u64(u64::MAX)));
     assert!("18446744073709551616".parse::<FencingToken>().is_err());
     assert_eq!("0".parse(), Ok(Epoch::MIN));
     assert_eq!("4294967295".parse(), Ok(Epoch::MAX));
@@ -59,10 +47,7 @@ fn the_limits_are_read_and_one_more_is_not() {
 #[test]
 fn the_message_shows_a_long_binary_text_short_and_escaped() {
     let garbage = "\u{1b}[2J\r\n\0".repeat(10_000);
-    let message = garbage
-        .parse::<FencingToken>()
-        .expect_err("garbage")
-        .to_string();
+    let message = garbage.parse::<FencingToken>().expect_err("garbage").to_string();
     assert!(message.len() < 400, "{} bytes", message.len());
     assert!(!message.chars().any(char::is_control), "{message:?}");
     assert!(message.contains("bytes more"), "{message}");

@@ -4,9 +4,7 @@ use proptest::prelude::*;
 #[test]
 fn the_successor_of_the_last_epoch_is_refused_with_a_reason() {
     assert_eq!(Epoch::new(u32::MAX - 1).next(), Ok(Epoch::MAX));
-    let spent: EpochsSpent = Epoch::MAX
-        .next()
-        .expect_err("there is no epoch after the last");
+    let spent: EpochsSpent = Epoch::MAX.next().expect_err("there is no epoch after the last");
     let message = spent.to_string();
     assert!(message.contains("4294967295"), "{message}");
     assert!(message.contains("reset every fence"), "{message}");
@@ -16,10 +14,7 @@ fn the_successor_of_the_last_epoch_is_refused_with_a_reason() {
 fn a_source_counts_from_one_within_its_epoch() {
     let mut tokens = TokenSource::new(Epoch::new(9));
     let minted: Vec<_> = (0..3).map(|_| tokens.mint().expect("fresh")).collect();
-    assert_eq!(
-        minted,
-        [1, 2, 3].map(|counter| FencingToken::new(Epoch::new(9), counter)),
-    );
+    assert_eq!(minted, [1, 2, 3].map(|counter| FencingToken::new(Epoch::new(9), counter)),);
     assert_eq!(tokens.epoch(), Epoch::new(9));
 }
 
@@ -27,10 +22,7 @@ fn a_source_counts_from_one_within_its_epoch() {
 fn a_spent_counter_is_an_error_that_stays_and_never_spills_into_the_next_epoch() {
     let last_but_one = FencingToken::new(Epoch::new(5), u32::MAX - 1);
     let mut tokens = TokenSource::starting_after(last_but_one);
-    assert_eq!(
-        tokens.mint(),
-        Ok(FencingToken::new(Epoch::new(5), u32::MAX))
-    );
+    assert_eq!(tokens.mint(), Ok(FencingToken::new(Epoch::new(5), u32::MAX)));
     for _ in 0..3 {
         let spent: CounterSpent = tokens.mint().expect_err("the counter is spent");
         assert_eq!(spent.epoch, Epoch::new(5));
@@ -42,10 +34,7 @@ fn a_spent_counter_is_an_error_that_stays_and_never_spills_into_the_next_epoch()
 #[test]
 fn debug_shows_both_halves() {
     let token = FencingToken::new(Epoch::new(3), 7);
-    assert_eq!(
-        format!("{token:?}"),
-        "FencingToken { epoch: 3, counter: 7 }"
-    );
+    assert_eq!(format!("{token:?}"), "FencingToken { epoch: 3, counter: 7 }");
 }
 
 #[test]

@@ -24,18 +24,10 @@ fn check_names_the_subject_and_the_token_and_what_to_do() {
 fn the_works_own_error_comes_back_whole() {
     let own = io::Error::from(io::ErrorKind::StorageFull);
     let lost = LeaseLost::new("report", token()).with_source(own);
-    let seen = lost
-        .source()
-        .and_then(|source| source.downcast_ref::<io::Error>());
+    let seen = lost.source().and_then(|source| source.downcast_ref::<io::Error>());
     assert_eq!(seen.map(io::Error::kind), Some(io::ErrorKind::StorageFull));
-    let own = lost
-        .into_source()
-        .expect("it was given one")
-        .downcast::<io::Error>();
-    assert_eq!(
-        own.expect("its own type").kind(),
-        io::ErrorKind::StorageFull
-    );
+    let own = lost.into_source().expect("it was given one").downcast::<io::Error>();
+    assert_eq!(own.expect("its own type").kind(), io::ErrorKind::StorageFull);
 }
 
 #[test]
@@ -67,11 +59,5 @@ fn a_huge_or_hostile_subject_stays_whole_in_the_field_and_short_in_the_message()
 fn the_empty_subject_is_one_like_any_other() {
     let (controller, lease) = LeaseController::new("", token());
     controller.lose();
-    assert!(
-        lease
-            .check()
-            .expect_err("lost")
-            .to_string()
-            .contains(r#"the lease of """#)
-    );
+    assert!(lease.check().expect_err("lost").to_string().contains(r#"the lease of """#));
 }

@@ -10,10 +10,7 @@ use crate::{completes, lease, soon, token};
 fn a_lease_knows_its_subject_and_token() {
     let (controller, lease) = lease();
     assert_eq!((lease.subject(), lease.token()), ("report", token()));
-    assert_eq!(
-        (controller.subject(), controller.token()),
-        ("report", token())
-    );
+    assert_eq!((controller.subject(), controller.token()), ("report", token()));
     assert_eq!(
         format!("{lease:?}"),
         r#"Lease { subject: "report", token: FencingToken { epoch: 3, counter: 7 }, is_lost: false }"#,
@@ -54,10 +51,7 @@ fn lost_waits_and_then_completes_now_and_later() {
     assert!(!completes(waiting.as_mut()));
     controller.lose();
     assert!(completes(waiting.as_mut()));
-    assert!(
-        completes(pin!(lease.lost())),
-        "for whoever asks afterwards, at once"
-    );
+    assert!(completes(pin!(lease.lost())), "for whoever asks afterwards, at once");
 }
 
 #[test]
@@ -99,13 +93,9 @@ async fn the_loss_wakes_everyone_who_waits_in_tasks() {
         }));
         soon("a waiter starts", waits).await.expect("it runs");
     }
-    thread::spawn(move || controller.lose())
-        .join()
-        .expect("losing panics nowhere");
+    thread::spawn(move || controller.lose()).join().expect("losing panics nowhere");
     for waiter in waiters {
-        soon("a waiter hears of the loss", waiter)
-            .await
-            .expect("it ends well");
+        soon("a waiter hears of the loss", waiter).await.expect("it ends well");
     }
 }
 
@@ -133,9 +123,7 @@ async fn no_loss_is_missed_between_the_look_and_the_wait() {
         let (controller, lease) = lease();
         let waiter = tokio::spawn(async move { lease.lost().await });
         let loser = tokio::task::spawn_blocking(move || controller.lose());
-        soon(&format!("round {round}"), waiter)
-            .await
-            .expect("no panic");
+        soon(&format!("round {round}"), waiter).await.expect("no panic");
         loser.await.expect("no panic");
     }
 }

@@ -25,15 +25,10 @@ fn lease() -> (LeaseController, Lease) {
 
 /// Whether one look at the future finds it complete. Proves "it waits" without any time passing.
 fn completes<F: Future>(future: Pin<&mut F>) -> bool {
-    matches!(
-        future.poll(&mut Context::from_waker(Waker::noop())),
-        Poll::Ready(_)
-    )
+    matches!(future.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(_))
 }
 
 /// Waits for `future`, and fails the test when that takes for ever.
 async fn soon<F: Future>(what: &str, future: F) -> F::Output {
-    tokio::time::timeout(DEADLINE, future)
-        .await
-        .unwrap_or_else(|_| panic!("{what}: nothing in {DEADLINE:?}"))
+    tokio::time::timeout(DEADLINE, future).await.unwrap_or_else(|_| panic!("{what}: nothing in {DEADLINE:?}"))
 }

@@ -15,10 +15,7 @@ fn released_waits_for_the_last_clone() {
     drop(second);
     assert!(completes(released.as_mut()));
     assert!(controller.is_released());
-    assert!(
-        completes(pin!(controller.released())),
-        "for whoever asks afterwards, at once"
-    );
+    assert!(completes(pin!(controller.released())), "for whoever asks afterwards, at once");
 }
 
 #[test]
@@ -29,10 +26,7 @@ fn a_lost_lease_is_held_until_it_is_dropped() {
     drop(lease);
     assert!(controller.is_released());
     controller.lose();
-    assert!(
-        controller.is_lost(),
-        "losing what was given back is allowed, and remembered"
-    );
+    assert!(controller.is_lost(), "losing what was given back is allowed, and remembered");
 }
 
 #[test]
@@ -72,16 +66,9 @@ async fn a_thread_that_outlives_its_aborted_task_keeps_the_lease() {
         work.await.expect("no panic");
         drop(lease);
     });
-    soon("the blocking work starts", running)
-        .await
-        .expect("it runs");
+    soon("the blocking work starts", running).await.expect("it runs");
     task.abort();
-    assert!(
-        soon("the task ends", task)
-            .await
-            .expect_err("aborted")
-            .is_cancelled()
-    );
+    assert!(soon("the task ends", task).await.expect_err("aborted").is_cancelled());
     assert!(!controller.is_released(), "the thread still works");
     let_go.send(()).expect("the thread waits");
     soon("the thread drops its clone", controller.released()).await;

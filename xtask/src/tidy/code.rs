@@ -37,10 +37,7 @@ pub(super) fn ignored_tests(files: &[File]) -> Vec<Problem> {
             let ignores = attribute.starts_with("#[ignore")
                 || (attribute.starts_with("#[cfg_attr") && has_word(attribute, "ignore"));
             // The reason is in a string, which the code has no more; the offsets are the same.
-            let whole = file
-                .text()
-                .get(at..at + attribute.len())
-                .unwrap_or_default();
+            let whole = file.text().get(at..at + attribute.len()).unwrap_or_default();
             if ignores && !whole.contains("cargo ") {
                 problems.push(Problem::at(
                     file,
@@ -72,17 +69,11 @@ fn line_of(text: &str, at: usize) -> usize {
 /// An example in the docs that is marked `ignore` is shown and never tried.
 pub(super) fn unchecked_doc_examples(files: &[File]) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for file in files
-        .iter()
-        .filter(|file| file.is_rust() || file.is_markdown())
-    {
+    for file in files.iter().filter(|file| file.is_rust() || file.is_markdown()) {
         for (index, line) in file.text().lines().enumerate() {
             let line = line.trim_start();
             let text = match file.is_rust() {
-                true => match line
-                    .strip_prefix("///")
-                    .or_else(|| line.strip_prefix("//!"))
-                {
+                true => match line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) {
                     Some(text) => text.trim_start(),
                     None => continue,
                 },
@@ -103,17 +94,13 @@ pub(super) fn unchecked_doc_examples(files: &[File]) -> Vec<Problem> {
 /// Waiting for time to pass is not waiting for what was to happen.
 pub(super) fn sleeping_tests(files: &[File]) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for file in files
-        .iter()
-        .filter(|file| file.is_rust() && file.is_below("tests"))
-    {
+    for file in files.iter().filter(|file| file.is_rust() && file.is_below("tests")) {
         let code = code_of(file.text());
         let lines: Vec<&str> = file.text().lines().collect();
         for (index, line) in code.lines().enumerate() {
-            let sleeps = ["sleep", "sleep_until"].iter().any(|call| {
-                line.match_indices(call)
-                    .any(|(at, _)| is_call(line, at, call))
-            });
+            let sleeps = ["sleep", "sleep_until"]
+                .iter()
+                .any(|call| line.match_indices(call).any(|(at, _)| is_call(line, at, call)));
             let before = index.checked_sub(1).map_or("", |before| lines[before]);
             if sleeps && !has_reason(lines[index]) && !has_reason(before) {
                 problems.push(Problem::at(
@@ -138,8 +125,7 @@ fn is_call(line: &str, at: usize, name: &str) -> bool {
 }
 
 fn has_reason(line: &str) -> bool {
-    line.split_once("// tidy: ")
-        .is_some_and(|(_, reason)| !reason.trim().is_empty())
+    line.split_once("// tidy: ").is_some_and(|(_, reason)| !reason.trim().is_empty())
 }
 
 #[cfg(test)]
@@ -150,43 +136,22 @@ mod tests {
     #[test]
     fn unsafe_is_found_outside_of_the_platform_files() {
         let text = "fn f() {\n    unsafe { g() }\n}\n";
-        assert_one(
-            unsafe_places,
-            &[file("a/src/lib.rs", text)],
-            "a/src/lib.rs:2:",
-            "move the `unsafe`",
-        );
-        assert_none(
-            unsafe_places,
-            &[
-                file("a/src/unix.rs", text),
-                file("a/src/b/windows.rs", text),
-            ],
-        );
+        assert_one(unsafe_places, &[file("a/src/lib.rs", text)], "a/src/lib.rs:2:", "move the `unsafe`");
+        assert_none(unsafe_places, &[file("a/src/unix.rs", text), file("a/src/b/windows.rs", text)]);
         let words = "#![forbid(unsafe_code)]\n// unsafe\nconst A: &str = \"unsafe\";\n";
         assert_none(unsafe_places, &[file("a/src/lib.rs", words)]);
     }
 
     #[test]
     fn an_ignored_test_needs_a_command() {
-        let ignored = |attribute: &str| {
-            [file(
-                "a/src/lib.rs",
-                &format!("\n{attribute}\nfn t() {{}}\n"),
-            )]
-        };
+        let ignored = |attribute: &str| [file("a/src/lib.rs", &format!("\n{attribute}\nfn t() {{}}\n"))];
         for bad in [
             "#[ignore]",
             "#[ignore = \"slow\"]",
             "#[cfg_attr(windows, ignore)]",
             "#[cfg_attr(\n    windows,\n    ignore = \"never\"\n)]",
         ] {
-            assert_one(
-                ignored_tests,
-                &ignored(bad),
-                "a/src/lib.rs:2:",
-                "names the command",
-            );
+            assert_one(ignored_tests, &ignored(bad), "a/src/lib.rs:2:", "names the command");
         }
         for good in [
             "#[ignore = \"takes an hour: cargo test -p a -- --ignored\"]",
@@ -201,32 +166,11 @@ mod tests {
     #[test]
     fn a_doc_example_that_nothing_compiles_is_found() {
         let one = |path, text| [file(path, text)];
-        assert_one(
-            unchecked_doc_examples,
-            &one("a/README.md", "x\n```rust,ignore\n"),
-            "a/README.md:2:",
-            "no_run",
-        );
-        assert_one(
-            unchecked_doc_examples,
-            &one("a/src/b.rs", "/// ```ignore\n"),
-            "a/src/b.rs:1:",
-            "no_run",
-        );
-        assert_one(
-            unchecked_doc_examples,
-            &one("a/src/b.rs", "    //! ```ignore\n"),
-            "a/src/b.rs:1:",
-            "no_run",
-        );
-        assert_none(
-            unchecked_doc_examples,
-            &one("a/README.md", "```rust,no_run\n```text\nignore\n"),
-        );
-        assert_none(
-            unchecked_doc_examples,
-            &one("a/src/b.rs", "let a = \"```ignore\";\n"),
-        );
+        assert_one(unchecked_doc_examples, &one("a/README.md", "x\n```rust,ignore\n"), "a/README.md:2:", "no_run");
+        assert_one(unchecked_doc_examples, &one("a/src/b.rs", "/// ```ignore\n"), "a/src/b.rs:1:", "no_run");
+        assert_one(unchecked_doc_examples, &one("a/src/b.rs", "    //! ```ignore\n"), "a/src/b.rs:1:", "no_run");
+        assert_none(unchecked_doc_examples, &one("a/README.md", "```rust,no_run\n```text\nignore\n"));
+        assert_none(unchecked_doc_examples, &one("a/src/b.rs", "let a = \"```ignore\";\n"));
     }
 
     #[test]
@@ -240,12 +184,7 @@ mod tests {
             "    sleep_until(TIME).await;",
             "    thread::sleep(TIME); // tidy: ",
         ] {
-            assert_one(
-                sleeping_tests,
-                &sleeps(bad),
-                "a/tests/it/b.rs:2:",
-                "// tidy: …",
-            );
+            assert_one(sleeping_tests, &sleeps(bad), "a/tests/it/b.rs:2:", "// tidy: …");
         }
         for good in [
             "    thread::sleep(TIME); // tidy: the pause between two looks, bounded by DEADLINE",
@@ -258,9 +197,6 @@ mod tests {
         ] {
             assert_none(sleeping_tests, &sleeps(good));
         }
-        assert_none(
-            sleeping_tests,
-            &[file("a/src/b.rs", "thread::sleep(TIME);\n")],
-        );
+        assert_none(sleeping_tests, &[file("a/src/b.rs", "thread::sleep(TIME);\n")]);
     }
 }

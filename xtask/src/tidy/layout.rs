@@ -28,9 +28,7 @@ pub(super) fn sizes(files: &[File]) -> Vec<Problem> {
 }
 
 /// Names that say nothing about what is inside, so that everything ends up there.
-const EMPTY_NAMES: [&str; 7] = [
-    "utils", "util", "common", "helpers", "helper", "manager", "imp",
-];
+const EMPTY_NAMES: [&str; 7] = ["utils", "util", "common", "helpers", "helper", "manager", "imp"];
 
 pub(super) fn names(files: &[File]) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -40,7 +38,9 @@ pub(super) fn names(files: &[File]) -> Vec<Problem> {
             if EMPTY_NAMES.contains(&name) {
                 problems.push(Problem::of(
                     file,
-                    format!("{name:?} says nothing: name it after what it defines, or move each part to where it is used"),
+                    format!(
+                        "{name:?} says nothing: name it after what it defines, or move each part to where it is used"
+                    ),
                 ));
             }
         }
@@ -61,13 +61,10 @@ pub(super) fn readmes(files: &[File]) -> Vec<Problem> {
         if at(&readme).is_none_or(|file| file.text().trim().is_empty()) {
             problems.push(Problem::of(
                 manifest,
-                format!(
-                    "write {readme}: what it is, an example, what it promises, what it does not do"
-                ),
+                format!("write {readme}: what it is, an example, what it promises, what it does not do"),
             ));
         }
-        let root =
-            at(&format!("{folder}/src/lib.rs")).or_else(|| at(&format!("{folder}/src/main.rs")));
+        let root = at(&format!("{folder}/src/lib.rs")).or_else(|| at(&format!("{folder}/src/main.rs")));
         if let Some(root) = root
             && !root.text().lines().any(|line| line == INCLUDES_README)
         {
@@ -105,7 +102,9 @@ pub(super) fn decision_records(files: &[File]) -> Vec<Problem> {
             if *number != expected {
                 problems.push(Problem::of(
                     file,
-                    format!("it is number {expected} in the order of the folder: number the records from 0001 without gaps"),
+                    format!(
+                        "it is number {expected} in the order of the folder: number the records from 0001 without gaps"
+                    ),
                 ));
                 break;
             }
@@ -132,9 +131,7 @@ pub(super) fn example_names(files: &[File]) -> Vec<Problem> {
             problems.push(Problem {
                 path: example.path.to_owned(),
                 line: 0,
-                message: format!(
-                    "rename it: {first} has the same name, and `cargo run --example` must find one"
-                ),
+                message: format!("rename it: {first} has the same name, and `cargo run --example` must find one"),
             });
         }
     }
@@ -149,46 +146,17 @@ mod tests {
     #[test]
     fn a_file_that_grew_too_long_is_found() {
         let long = |path, lines| file(path, &"//\n".repeat(lines));
-        assert_none(
-            sizes,
-            &[long("a/src/b.rs", 500), long("a/tests/it/b.rs", 800)],
-        );
-        assert_one(
-            sizes,
-            &[long("a/src/b.rs", 501)],
-            "a/src/b.rs:",
-            "501 lines, and 500",
-        );
-        assert_one(
-            sizes,
-            &[long("a/tests/it/b.rs", 801)],
-            "a/tests/it/b.rs:",
-            "801 lines, and 800",
-        );
+        assert_none(sizes, &[long("a/src/b.rs", 500), long("a/tests/it/b.rs", 800)]);
+        assert_one(sizes, &[long("a/src/b.rs", 501)], "a/src/b.rs:", "501 lines, and 500");
+        assert_one(sizes, &[long("a/tests/it/b.rs", 801)], "a/tests/it/b.rs:", "801 lines, and 800");
         assert_none(sizes, &[long("a/README.md", 5_000)]);
     }
 
     #[test]
     fn a_name_that_says_nothing_is_found_in_files_and_folders() {
-        assert_one(
-            names,
-            &[file("a/src/utils.rs", "")],
-            "a/src/utils.rs:",
-            "\"utils\" says nothing",
-        );
-        assert_one(
-            names,
-            &[file("a/tests/common/mod.rs", "")],
-            "a/tests/common/mod.rs:",
-            "\"common\"",
-        );
-        assert_none(
-            names,
-            &[
-                file("a/src/common_name.rs", ""),
-                file("a/src/impulse.rs", ""),
-            ],
-        );
+        assert_one(names, &[file("a/src/utils.rs", "")], "a/src/utils.rs:", "\"utils\" says nothing");
+        assert_one(names, &[file("a/tests/common/mod.rs", "")], "a/tests/common/mod.rs:", "\"common\"");
+        assert_none(names, &[file("a/src/common_name.rs", ""), file("a/src/impulse.rs", "")]);
     }
 
     #[test]
@@ -197,46 +165,20 @@ mod tests {
         let manifest = file("a/Cargo.toml", "");
         let readme = file("a/README.md", "# a\n");
         assert_none(readmes, &[manifest.clone(), root.clone(), readme.clone()]);
-        assert_one(
-            readmes,
-            &[manifest.clone(), root.clone()],
-            "a/Cargo.toml:",
-            "write a/README.md",
-        );
+        assert_one(readmes, &[manifest.clone(), root.clone()], "a/Cargo.toml:", "write a/README.md");
         let empty = file("a/README.md", "\n");
-        assert_one(
-            readmes,
-            &[manifest.clone(), root, empty],
-            "a/Cargo.toml:",
-            "write a/README.md",
-        );
+        assert_one(readmes, &[manifest.clone(), root, empty], "a/Cargo.toml:", "write a/README.md");
         let silent = file("a/src/main.rs", "//! No README.\n");
-        assert_one(
-            readmes,
-            &[manifest, silent, readme],
-            "a/src/main.rs:",
-            "begin it with",
-        );
+        assert_one(readmes, &[manifest, silent, readme], "a/src/main.rs:", "begin it with");
     }
 
     #[test]
     fn decision_records_are_counted_without_gaps() {
         let record = |name: &str| file(&format!("a/docs/adr/{name}"), "# x\n");
-        assert_none(
-            decision_records,
-            &[
-                record("0001-lock-first.md"),
-                record("0002-json.md"),
-                record("README.md"),
-            ],
-        );
+        assert_none(decision_records, &[record("0001-lock-first.md"), record("0002-json.md"), record("README.md")]);
         assert_one(
             decision_records,
-            &[
-                record("0001-a.md"),
-                record("0003-b.md"),
-                record("0004-c.md"),
-            ],
+            &[record("0001-a.md"), record("0003-b.md"), record("0004-c.md")],
             "a/docs/adr/0003-b.md:",
             "it is number 2",
         );
@@ -247,27 +189,14 @@ mod tests {
             "it is number 2",
         );
         for wrong in ["1-a.md", "0001.md", "0001-A b.md", "notes.md", "0001-a.txt"] {
-            assert_one(
-                decision_records,
-                &[record(wrong)],
-                "a/docs/adr/",
-                "name it NNNN-title.md",
-            );
+            assert_one(decision_records, &[record(wrong)], "a/docs/adr/", "name it NNNN-title.md");
         }
     }
 
     #[test]
     fn two_examples_of_one_name_are_found() {
-        let files = [
-            file("a/examples/worker.rs", ""),
-            file("b/examples/worker/main.rs", ""),
-        ];
-        assert_one(
-            example_names,
-            &files,
-            "b/examples/worker/main.rs:",
-            "a/examples/worker.rs",
-        );
+        let files = [file("a/examples/worker.rs", ""), file("b/examples/worker/main.rs", "")];
+        assert_one(example_names, &files, "b/examples/worker/main.rs:", "a/examples/worker.rs");
         assert_eq!(found(example_names, &files[..1]).len(), 0);
     }
 }

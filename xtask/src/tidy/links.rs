@@ -8,9 +8,8 @@ use super::{File, Problem};
 /// Every relative link leads to a file or folder of the repository, and its fragment to a heading there.
 pub(super) fn links(files: &[File]) -> Vec<Problem> {
     let places = places(files);
-    let pages: BTreeMap<&str, Markdown<'_>> = pages(files)
-        .map(|file| (file.path.as_str(), Markdown::of(file.text())))
-        .collect();
+    let pages: BTreeMap<&str, Markdown<'_>> =
+        pages(files).map(|file| (file.path.as_str(), Markdown::of(file.text()))).collect();
     let mut problems = Vec::new();
     for file in pages_of(files, &pages) {
         let (file, page) = file;
@@ -23,8 +22,7 @@ pub(super) fn links(files: &[File]) -> Vec<Problem> {
                 "" => Some(file.path.clone()),
                 path => resolve(&file.path, path),
             };
-            let Some(resolved) = resolved.filter(|resolved| places.contains(resolved.as_str()))
-            else {
+            let Some(resolved) = resolved.filter(|resolved| places.contains(resolved.as_str())) else {
                 problems.push(Problem::at(
                     file,
                     *line,
@@ -37,9 +35,7 @@ pub(super) fn links(files: &[File]) -> Vec<Problem> {
                 problems.push(Problem::at(
                     file,
                     *line,
-                    format!(
-                        "{resolved} has no heading for #{fragment}: mend the link to {target:?}"
-                    ),
+                    format!("{resolved} has no heading for #{fragment}: mend the link to {target:?}"),
                 ));
             }
         }
@@ -50,10 +46,7 @@ pub(super) fn links(files: &[File]) -> Vec<Problem> {
 /// A path in backticks that begins in a folder of the repository is a claim that it exists.
 pub(super) fn paths_in_code_spans(files: &[File]) -> Vec<Problem> {
     let places = places(files);
-    let crates: Vec<&str> = files
-        .iter()
-        .filter_map(|file| file.path.strip_suffix("/Cargo.toml"))
-        .collect();
+    let crates: Vec<&str> = files.iter().filter_map(|file| file.path.strip_suffix("/Cargo.toml")).collect();
     let mut problems = Vec::new();
     for file in pages(files) {
         for (line, span) in Markdown::of(file.text()).spans {
@@ -64,9 +57,7 @@ pub(super) fn paths_in_code_spans(files: &[File]) -> Vec<Problem> {
                 problems.push(Problem::at(
                     file,
                     line,
-                    format!(
-                        "there is no {span:?} in the repository: name the file that took its place"
-                    ),
+                    format!("there is no {span:?} in the repository: name the file that took its place"),
                 ));
             }
         }
@@ -82,9 +73,7 @@ fn pages_of<'a, 'b>(
     files: &'a [File],
     pages: &'b BTreeMap<&str, Markdown<'a>>,
 ) -> impl Iterator<Item = (&'a File, &'b Markdown<'a>)> {
-    files
-        .iter()
-        .filter_map(|file| Some((file, pages.get(file.path.as_str())?)))
+    files.iter().filter_map(|file| Some((file, pages.get(file.path.as_str())?)))
 }
 
 /// All files, and the folders that they are in. The top folder is the empty path.
@@ -98,9 +87,7 @@ fn places(files: &[File]) -> BTreeSet<&str> {
 }
 
 fn is_elsewhere(target: &str) -> bool {
-    ["https://", "http://", "mailto:"]
-        .iter()
-        .any(|scheme| target.starts_with(scheme))
+    ["https://", "http://", "mailto:"].iter().any(|scheme| target.starts_with(scheme))
 }
 
 /// Whether `file` is the README that a crate's root includes: rustdoc resolves the Rust paths in it, and denies broken ones.
@@ -157,63 +144,30 @@ mod tests {
     fn links_that_lead_somewhere_pass() {
         let top = "[a](a/src/lib.rs) [b](a/) [c](./LICENSE) [d](ARCHITECTURE.md#rooms-and-arrows) [e](#top) [f](https://x.y)\n# Top\n";
         assert_none(links, &repository("README.md", top));
-        let inner = "[a](../LICENSE) [b](src/lib.rs) [c](crate::Lease) [d](Fence::admit) [e]\n\n[e]: docs/adr/0001-b.md\n";
+        let inner =
+            "[a](../LICENSE) [b](src/lib.rs) [c](crate::Lease) [d](Fence::admit) [e]\n\n[e]: docs/adr/0001-b.md\n";
         assert_none(links, &repository("a/README.md", inner));
     }
 
     #[test]
     fn a_link_that_leads_nowhere_is_found() {
-        for broken in [
-            "gone.md",
-            "a/src/gone.rs",
-            "../outside.md",
-            "/LICENSE",
-            "Gone",
-            "#nowhere",
-            "ARCHITECTURE.md#nowhere",
-        ] {
+        for broken in
+            ["gone.md", "a/src/gone.rs", "../outside.md", "/LICENSE", "Gone", "#nowhere", "ARCHITECTURE.md#nowhere"]
+        {
             let text = format!("x\n[a]({broken})\n");
-            assert_one(
-                links,
-                &repository("README.md", &text),
-                "README.md:2:",
-                broken,
-            );
+            assert_one(links, &repository("README.md", &text), "README.md:2:", broken);
             let text = format!("x\n\n[a]: {broken}\n");
-            assert_one(
-                links,
-                &repository("README.md", &text),
-                "README.md:3:",
-                broken,
-            );
+            assert_one(links, &repository("README.md", &text), "README.md:3:", broken);
         }
         // In a crate's page rustdoc looks after the Rust paths, and nobody after the files.
-        assert_one(
-            links,
-            &repository("a/README.md", "[a](LICENSE.txt)\n"),
-            "a/README.md:1:",
-            "no file",
-        );
+        assert_one(links, &repository("a/README.md", "[a](LICENSE.txt)\n"), "a/README.md:1:", "no file");
     }
 
     #[test]
     fn a_path_in_backticks_must_exist() {
         let page = |span: &str| repository("ARCHITECTURE.md", &format!("x\n`{span}`\n"));
-        assert_one(
-            paths_in_code_spans,
-            &page("a/src/gone.rs"),
-            "ARCHITECTURE.md:2:",
-            "a/src/gone.rs",
-        );
-        for fine in [
-            "a/src/lib.rs",
-            "a/src/",
-            "a",
-            "b/src/lib.rs",
-            "a/src/{lib,b}.rs",
-            "a/<name>",
-            "x/y",
-        ] {
+        assert_one(paths_in_code_spans, &page("a/src/gone.rs"), "ARCHITECTURE.md:2:", "a/src/gone.rs");
+        for fine in ["a/src/lib.rs", "a/src/", "a", "b/src/lib.rs", "a/src/{lib,b}.rs", "a/<name>", "x/y"] {
             assert_none(paths_in_code_spans, &page(fine));
         }
     }

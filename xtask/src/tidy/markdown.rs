@@ -29,11 +29,8 @@ impl<'a> Markdown<'a> {
         let mut begin = 0;
         for (index, line) in text.split_inclusive('\n').enumerate() {
             let trimmed = line.trim_start();
-            let marks =
-                |mark: char| &trimmed[..trimmed.len() - trimmed.trim_start_matches(mark).len()];
-            let opening = [marks('`'), marks('~')]
-                .into_iter()
-                .find(|marks| marks.len() >= 3);
+            let marks = |mark: char| &trimmed[..trimmed.len() - trimmed.trim_start_matches(mark).len()];
+            let opening = [marks('`'), marks('~')].into_iter().find(|marks| marks.len() >= 3);
             match (fence, opening) {
                 (None, Some(_)) => {
                     fence = opening;
@@ -83,8 +80,7 @@ impl<'a> Markdown<'a> {
                 depth == 0
             });
             if let Some(end) = end {
-                self.links
-                    .push((line_of(at), without_title(&text[begin..begin + end])));
+                self.links.push((line_of(at), without_title(&text[begin..begin + end])));
             }
         }
         let mut begin = 0;
@@ -106,9 +102,7 @@ impl<'a> Markdown<'a> {
             let level = line.len() - heading.len();
             if prose.starts_with('#') && level <= 6 && heading.starts_with(' ') {
                 let slug = slug(heading);
-                let name = (1..)
-                    .map(|count| format!("{slug}-{count}"))
-                    .find(|name| !self.anchors.contains(name));
+                let name = (1..).map(|count| format!("{slug}-{count}")).find(|name| !self.anchors.contains(name));
                 match (self.anchors.contains(&slug), name) {
                     (true, Some(name)) => self.anchors.push(name),
                     _ => self.anchors.push(slug),
@@ -116,8 +110,7 @@ impl<'a> Markdown<'a> {
             }
             for attribute in ["id=\"", "name=\""] {
                 let named = prose.split(attribute).skip(1);
-                self.anchors
-                    .extend(named.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
+                self.anchors.extend(named.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
             }
         }
     }
@@ -133,10 +126,7 @@ fn blank(bytes: &mut [u8]) {
 
 fn without_title(target: &str) -> &str {
     let target = target.trim();
-    if let Some((inside, _)) = target
-        .strip_prefix('<')
-        .and_then(|rest| rest.split_once('>'))
-    {
+    if let Some((inside, _)) = target.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
         return inside;
     }
     target.split_whitespace().next().unwrap_or_default()
@@ -165,22 +155,12 @@ mod tests {
     fn links_of_every_form_are_read() {
         let text = "[a](b.md) ![c](d.png \"title\")\n[e\nf](<g h.md>)\n[`i`](j(k).md)\n\n  [l]: m.md \"title\"\n[^n]: not one\n";
         let links = Markdown::of(text).links;
-        assert_eq!(
-            links,
-            [
-                (1, "b.md"),
-                (1, "d.png"),
-                (3, "g h.md"),
-                (4, "j(k).md"),
-                (6, "m.md")
-            ],
-        );
+        assert_eq!(links, [(1, "b.md"), (1, "d.png"), (3, "g h.md"), (4, "j(k).md"), (6, "m.md")],);
     }
 
     #[test]
     fn what_is_code_is_no_link_and_no_heading() {
-        let text =
-            "`[a](b)` ``[`c`](d)``\n```sh\n# e\n[f](g)\n```\n~~~~\n~~~\n[h](i)\n~~~~\n[j](k)\n";
+        let text = "`[a](b)` ``[`c`](d)``\n```sh\n# e\n[f](g)\n```\n~~~~\n~~~\n[h](i)\n~~~~\n[j](k)\n";
         let found = Markdown::of(text);
         assert_eq!(found.links, [(10, "k")]);
         assert_eq!(found.anchors, Vec::<String>::new());
@@ -194,15 +174,8 @@ mod tests {
 
     #[test]
     fn headings_are_named_as_github_names_them() {
-        let text = "# What it `promises`, in 5 lines\n## Who? Élan_x\n## Who? Élan_x\n#no heading\n<a id=\"here\"></a>\n";
-        assert_eq!(
-            Markdown::of(text).anchors,
-            [
-                "what-it-promises-in-5-lines",
-                "who-élan_x",
-                "who-élan_x-1",
-                "here"
-            ],
-        );
+        let text =
+            "# What it `promises`, in 5 lines\n## Who? Élan_x\n## Who? Élan_x\n#no heading\n<a id=\"here\"></a>\n";
+        assert_eq!(Markdown::of(text).anchors, ["what-it-promises-in-5-lines", "who-élan_x", "who-élan_x-1", "here"],);
     }
 }

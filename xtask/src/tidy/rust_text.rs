@@ -96,22 +96,15 @@ fn end_of_raw_string(rest: &[u8]) -> Option<usize> {
 }
 
 /// The lines (counted from 1) of `code` that have `word` in them, whole.
-pub(super) fn lines_with_word<'a>(
-    code: &'a str,
-    word: &'a str,
-) -> impl Iterator<Item = usize> + 'a {
-    code.lines()
-        .enumerate()
-        .filter(move |(_, line)| has_word(line, word))
-        .map(|(index, _)| index + 1)
+pub(super) fn lines_with_word<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+    code.lines().enumerate().filter(move |(_, line)| has_word(line, word)).map(|(index, _)| index + 1)
 }
 
 /// Whether `line` has `word` with nothing around it that would make it another word.
 pub(super) fn has_word(line: &str, word: &str) -> bool {
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
-    line.match_indices(word).any(|(at, _)| {
-        !line[..at].ends_with(part_of_word) && !line[at + word.len()..].starts_with(part_of_word)
-    })
+    line.match_indices(word)
+        .any(|(at, _)| !line[..at].ends_with(part_of_word) && !line[at + word.len()..].starts_with(part_of_word))
 }
 
 #[cfg(test)]
@@ -123,10 +116,7 @@ mod tests {
         let code = code_of(text);
         assert_eq!(code.len(), text.len(), "{code:?}");
         assert!(!code.contains("unsafe"), "{code:?}");
-        assert!(
-            code.ends_with("END"),
-            "the rest of {text:?} was lost: {code:?}"
-        );
+        assert!(code.ends_with("END"), "the rest of {text:?} was lost: {code:?}");
     }
 
     #[test]
@@ -165,9 +155,6 @@ mod tests {
         assert!(!has_word("#![forbid(unsafe_code)]", "unsafe"));
         assert!(!has_word("not_unsafe", "unsafe"));
         assert!(has_word("unsafe_code unsafe", "unsafe"));
-        assert_eq!(
-            lines_with_word("a\nb a\nab", "a").collect::<Vec<_>>(),
-            [1, 2]
-        );
+        assert_eq!(lines_with_word("a\nb a\nab", "a").collect::<Vec<_>>(), [1, 2]);
     }
 }

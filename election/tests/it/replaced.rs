@@ -1,0 +1,140 @@
+//! Lock files and directories that somebody removed, replaced or touched.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+
+use flight_election::CampaignError;
+use flight_key_lock::LocalDirectory;
+
+use crate::{LOCK_FILE, election, election_in, lock_is_free, win};
+
+#[test]
+fn a_lock_file_that_was_removed_ends_the_term_and_the_next_one_is_greater() {
+    let (folder, election) = election();
+    let old = win(&election);
+    assert!(old.is_current().expect("it can be looked at"));
+    fs::remove_file(folder.path().join(LOCK_FILE)).expect("it is there");
+    assert!(!old.is_current().expect("it can be looked at"));
+    let new = win(&election);
+    assert!(new.epoch() > old.epoch());
+    assert!(!old.is_current().expect("it can be looked at"));
+    assert!(new.is_current().expect("it can be looked at"));
+    // The old one's end is not the new one's.
+    old.resign().expect("its lock is still its own");
+    assert!(new.is_current().expect("it can be looked at"));
+    assert!(election.try_campaign().expect("nothing is in the way").is_none());
+}
+
+#[test]
+fn a_lock_file_that_was_replaced_ends_the_term() {
+    let (folder, election) = election();
+    let old = win(&election);
+    let copy = folder.path().join("copy");
+    fs::copy(folder.path().join(LOCK_FILE), &copy).expect("it can be read");
+    fs::rename(&copy, folder.path().join(LOCK_FILE)).expect("it can be replaced");
+    assert!(!old.is_current().expect("it can be looked at"));
+    assert!(win(&election).epoch() > old.epoch());
+}
+
+#[test]
+fn however_often_the_lock_file_is_removed_no_epoch_is_won_twice() {
+    let (folder, _) = election();
+    let attempts = AtomicUsize::new(0);
+    let epochs = Mutex::new(Vec::new());
+    let candidate = || {
+        let election = election_in(folder.path());
+        for _ in 0..1000 {
+            attempts.fetch_add(1, Ordering::Relaxed);
+            match election.try_campaign() {
+                Ok(None) => thread::yield_now(),
+                Ok(Some(leadership)) => epochs.lock().expect("nobody panics").push(leadership.epoch()),
+                Err(CampaignError::LockReplaced { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let candidates: Vec<_> = (0..3).map(|_| scope.spawn(candidate)).collect();
+        let mut seen = 0;
+        while !candidates.iter().all(ScopedJoinHandle::is_finished) {
+            // Once for each attempt, at any point of it.
+            let now = attempts.load(Ordering::Relaxed);
+            if now != seen {
+                seen = now;
+                let _ = fs::remove_file(folder.path().join(LOCK_FILE));
+            }
+            thread::yield_now();
+        }
+    });
+    let mut epochs = epochs.into_inner().expect("nobody panics");
+    let won = epochs.len();
+    epochs.sort_unstable();
+    epochs.dedup();
+    assert_eq!(epochs.len(), won, "an epoch was won twice");
+}
+
+#[cfg(unix)]
+#[test]
+fn touching_chmod_backups_and_hard_links_are_no_difference() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let (folder, election) = election();
+    let leadership = win(&election);
+    let lock_file = folder.path().join(LOCK_FILE);
+    let file = fs::File::options().append(true).open(&lock_file).expect("it is ours");
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).expect("it is ours");
+    fs::set_permissions(&lock_file, fs::Permissions::from_mode(0o644)).expect("it is ours");
+    fs::copy(&lock_file, folder.path().join("flight.lock.bak")).expect("it can be read");
+    fs::hard_link(&lock_file, folder.path().join("another name")).expect("it is one file system");
+    assert!(leadership.is_current().expect("it can be looked at"));
+    assert!(election.try_campaign().expect("nothing is in the way").is_none());
+}
+
+/// A leader in a directory, and then another directory under its path.
+fn replace_directory(remove: fn(&Path)) {
+    let parent = tempfile::tempdir().expect("a temporary folder can be made");
+    let folder = parent.path().join("flights");
+    let election = election_in(&folder);
+    let old = win(&election);
+
+    remove(&folder);
+    assert!(!old.is_current().expect("it can be looked at"));
+    let error = election.try_campaign().expect_err("there is nothing to lead");
+    assert!(matches!(error, CampaignError::DirectoryReplaced { .. }), "{error:?}");
+    assert_eq!(error.path(), folder);
+
+    let anew = election_in(&folder);
+    assert!(!old.is_current().expect("it can be looked at"));
+    let error = election.try_campaign().expect_err("nobody would be led");
+    assert!(matches!(error, CampaignError::DirectoryReplaced { .. }), "{error:?}");
+    assert!(!error.is_transient());
+
+    // A directory that begins again is not locked out by those who saw the old one.
+    let new = win(&anew.clone().with_seen(old.epoch()));
+    assert!(new.epoch() > old.epoch());
+    assert!(new.is_current().expect("it can be looked at"));
+    drop(old);
+    assert!(!lock_is_free(&anew));
+}
+
+#[test]
+fn a_directory_that_was_removed_is_told_and_the_new_one_elects() {
+    replace_directory(|folder| fs::remove_dir_all(folder).expect("it is ours"));
+}
+
+#[test]
+fn a_directory_that_was_moved_away_is_told_and_the_new_one_elects() {
+    replace_directory(|folder| fs::rename(folder, folder.with_extension("old")).expect("it is ours"));
+}
+
+#[test]
+fn a_wiped_directory_begins_at_the_time_and_not_at_one() {
+    let (folder, election) = election();
+    let epoch = win(&election).epoch();
+    assert!(epoch.get() > 1_700_000_000, "{epoch}");
+    assert_eq!(election.directory().path(), folder.path());
+    assert_eq!(win(&election).directory().path(), LocalDirectory::open(folder.path()).expect("it is there").path());
+}

@@ -37,7 +37,7 @@ mod work;
 use crate::key::Key;
 use crate::outcome::Outcome;
 use crate::protocol::{Rejection, Request, RequestId, Response};
-use crate::status::StatusReport;
+use crate::status::{HeldStatus, StatusReport};
 use entry::{Entry, Phase};
 use flight_fencing::{Epoch, FencingToken};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -397,6 +397,18 @@ impl Client {
     /// How many entries there are, in whatever phase: zero when nothing is asked, run, landed or held.
     pub fn entries(&self) -> usize {
         self.entries.len()
+    }
+
+    /// The key of an entry.
+    pub(crate) fn key(&self, entry: RequestId) -> Option<Key> {
+        self.entries.get(&entry).map(|entry| entry.key.clone())
+    }
+
+    /// What this process holds.
+    pub fn held(&self) -> Vec<HeldStatus> {
+        let mut held: Vec<HeldStatus> = self.entries.values().filter_map(Entry::held).collect();
+        held.sort_by(|one, other| (&one.key, one.token).cmp(&(&other.key, other.token)));
+        held
     }
 
     /// The highest epoch that a coordinator of this client had.

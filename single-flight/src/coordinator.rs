@@ -256,7 +256,7 @@ impl Coordinator {
                 self.links.insert(link, Connected { client, pid, ids: BTreeMap::new(), backlog: None });
             }
             Event::Received { link, request, term_is_current } => {
-                self.handle_request(now, link, request, term_is_current)
+                self.handle_request(now, link, request, term_is_current);
             }
             Event::Disconnected { link } => self.handle_disconnected(now, link),
             Event::Delivered { link, delivery } => self.handle_delivered(link, delivery),
@@ -307,7 +307,7 @@ impl Coordinator {
         let party = Party { link, id: request.id() };
         match request {
             Request::Lead { key, claimant, over, .. } => {
-                self.handle_lead(now, party, key, claimant, over, term_is_current)
+                self.handle_lead(now, party, key, claimant, over, term_is_current);
             }
             Request::Began { token, .. } => self.handle_began(now, party, token),
             Request::Join { key, codec, .. } => self.handle_join(now, party, key, codec),

@@ -1,10 +1,18 @@
 //! Callers of one key share the flight in progress, in one process and across the processes of a host.
+pub mod blocking;
 mod client;
+pub mod codec;
 mod coordinator;
+mod driver;
+mod error;
 mod key;
+mod lease;
+mod lineage;
 mod outcome;
 mod protocol;
+mod run;
 mod safeguards;
+mod single_flight;
 mod status;
 
 /// The state machines themselves, without I/O: for those who check, simulate, fuzz or draw the protocol.
@@ -29,6 +37,14 @@ pub mod machines {
     pub use crate::safeguards::switch_off;
 }
 
+pub use codec::Codec;
+pub use error::{CloseError, OpenError, RunError, WaitingFor};
+pub use flight_fencing::{Epoch, FencingToken};
+pub use flight_lease::LeaseLost;
 pub use key::Key;
+pub use lease::Lease;
 pub use outcome::{Failure, Outcome, OutcomeKind};
-pub use status::{FlightPhase, FlightStatus, StatusReport, WaitingStatus};
+pub use protocol::Rejection;
+pub use run::{Call, Flight, Joined, Run};
+pub use single_flight::{Options, SingleFlight};
+pub use status::{FlightPhase, FlightStatus, HeldStatus, HeldWhy, Status, StatusReport, WaitingStatus};

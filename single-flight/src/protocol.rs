@@ -32,6 +32,10 @@ pub struct Claimant {
 }
 
 /// What a client says to the coordinator.
+///
+/// In every variant `id` is the request's number, `key` the key, `token` the flight's token, `claimant` who says so, `over` the flight
+/// that the answer to `hold` is about, `age_ms` how long the flight has lasted, in milliseconds.
+#[allow(missing_docs, reason = "the fields mean the same in every variant: see above")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// It holds the key lock and wants a token. `over` answers `hold`: see [`Response::Hold`].
@@ -66,6 +70,10 @@ pub enum Request {
 }
 
 /// What the coordinator says to a client.
+///
+/// In every variant `id` is the request's number, `key` the key, `token` the flight's token,
+/// `pid` and `label` say who leads it, `age_ms` how long the flight has lasted, in milliseconds.
+#[allow(missing_docs, reason = "the fields mean the same in every variant: see above")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Response {
     /// Run the work now.

@@ -61,3 +61,47 @@ pub struct WaitingStatus {
     /// The process ids of those who wait, each once, in their own namespaces.
     pub pids: Vec<u32>,
 }
+
+/// What a handle knows: its own view of the coordinator, the coordinator's view of the flights, and what this process holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// The coordinator's process id, where it can be known.
+    pub pid: Option<u32>,
+    /// What is known of the coordinator, in words: "the coordinator …".
+    pub state: String,
+    /// What the coordinator says. `None`: there is none, or it does not answer.
+    pub report: Option<StatusReport>,
+    /// The keys that this process holds, ordered.
+    pub held: Vec<HeldStatus>,
+}
+
+/// A key that this process holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldStatus {
+    /// The key.
+    pub key: String,
+    /// The flight's token, once it is granted.
+    pub token: Option<FencingToken>,
+    /// Why it is held.
+    pub why: HeldWhy,
+}
+
+/// Why a process holds a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HeldWhy {
+    /// It waits for the coordinator's grant.
+    Claiming,
+    /// The work runs.
+    Running,
+    /// The work ended, and the outcome is being delivered.
+    Landing,
+    /// The work runs, and its lease was lost.
+    Lost,
+    /// The work runs, and its handle was closed.
+    Detached,
+    /// The work ended, and a clone of its lease is alive somewhere. The key is free when that is dropped.
+    Leased,
+}

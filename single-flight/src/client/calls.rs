@@ -100,7 +100,7 @@ impl Client {
         let abandoned = entry.calls.is_empty();
         match &mut entry.phase {
             Phase::Trying | Phase::Claiming { .. } | Phase::Waiting { .. } | Phase::Joined(_) if abandoned => {
-                self.withdraw(id)
+                self.withdraw(id);
             }
             // Rule 6 of the promise: the work goes on and lands for the joiners.
             Phase::Running { lead, .. } | Phase::Lost(lead) | Phase::Detached(lead) if lead.caller == Some(call) => {

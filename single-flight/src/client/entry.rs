@@ -3,6 +3,7 @@
 use super::{CallId, ErrorId, JoinedFlight, OwnerId, Time};
 use crate::key::Key;
 use crate::outcome::Outcome;
+use crate::status::{HeldStatus, HeldWhy};
 use flight_fencing::FencingToken;
 
 /// One id at the coordinator, at most one key lock, and the calls that share them.
@@ -15,6 +16,22 @@ pub(super) struct Entry {
     pub(super) phase: Phase,
     /// A lease of the work that was started is still alive somewhere.
     pub(super) leased: bool,
+}
+
+impl Entry {
+    /// The key lock that it holds, for the eyes of people.
+    pub(super) fn held(&self) -> Option<HeldStatus> {
+        let (token, why) = match &self.phase {
+            Phase::Trying | Phase::Waiting { .. } | Phase::Joined(_) => return None,
+            Phase::Claiming { .. } => (None, HeldWhy::Claiming),
+            Phase::Running { lead, .. } => (Some(lead.token), HeldWhy::Running),
+            Phase::Landing { lead, .. } => (Some(lead.token), HeldWhy::Landing),
+            Phase::Lost(lead) => (Some(lead.token), HeldWhy::Lost),
+            Phase::Detached(lead) => (Some(lead.token), HeldWhy::Detached),
+            Phase::Ended => (None, HeldWhy::Leased),
+        };
+        Some(HeldStatus { key: self.key.as_str().to_owned(), token, why })
+    }
 }
 
 /// The leader's side of a flight of ours.

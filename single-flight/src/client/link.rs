@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A coordinator that is asked and says nothing for so long is reported. It is never robbed.
-pub const SILENCE: Duration = Duration::from_secs(1);
+pub(super) const SILENCE: Duration = Duration::from_secs(1);
 
 /// The longest pause between two questions whether the coordinator is there, while something waits for it.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);

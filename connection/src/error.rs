@@ -134,11 +134,13 @@ impl AttemptError {
     pub fn is_fatal(&self) -> bool {
         match self {
             AttemptError::Address(_) | AttemptError::OtherUser { .. } => true,
-            AttemptError::Directory { source, .. } => io_cause(source).is_some_and(is_fatal),
+            AttemptError::Directory { source, .. } => !source.is_transient(),
             AttemptError::Campaign(CampaignError::DirectoryReplaced { .. }) => false,
             AttemptError::Campaign(source) => !source.is_transient(),
             AttemptError::Handshake { source, .. } => match source {
-                HandshakeError::ProtocolVersion(_) | HandshakeError::Refused { .. } | HandshakeError::OtherDirectory { .. } => true,
+                HandshakeError::ProtocolVersion(_)
+                | HandshakeError::Refused { .. }
+                | HandshakeError::OtherDirectory { .. } => true,
                 HandshakeError::Unreadable { .. } | HandshakeError::StaleTerm { .. } => false,
             },
             AttemptError::Connect { source, .. } | AttemptError::Serve { source, .. } => is_fatal(source),
@@ -172,9 +174,4 @@ fn is_fatal(error: &io::Error) -> bool {
             | io::ErrorKind::IsADirectory
             | io::ErrorKind::NotADirectory
     )
-}
-
-/// The operating system's part in an error.
-fn io_cause<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a io::Error> {
-    std::iter::successors(Some(error), |error| error.source()).find_map(<dyn std::error::Error>::downcast_ref)
 }

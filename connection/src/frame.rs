@@ -52,7 +52,9 @@ pub enum FrameError {
     ///
     /// When sending: nothing was queued, and the connection goes on. When receiving: the connection ends, since the rest of
     /// such a frame would have to be read to find the next one.
-    #[error("a frame of {length} bytes is longer than the {limit} bytes that both sides allow: send less, or the name of a file")]
+    #[error(
+        "a frame of {length} bytes is longer than the {limit} bytes that both sides allow: send less, or the name of a file"
+    )]
     TooLong {
         /// The length of the frame, in bytes.
         length: usize,

@@ -8,10 +8,12 @@
 //! 4. Time elects nobody. It only says when to try the lock again, and what to call the wait.
 
 mod channel;
+mod channels;
 mod dry;
 pub(crate) mod event;
 pub(crate) mod options;
 pub(crate) mod phase;
+mod role;
 mod seeking;
 mod serving;
 pub(crate) mod term;
@@ -26,26 +28,20 @@ use std::time::{Duration, Instant};
 use flight_fencing::Epoch;
 use flight_key_lock::LocalDirectory;
 
-use self::channel::{CHUNK, Channel, GRACE, Reading, Stage};
+use self::channel::{CHUNK, Channel};
 use self::dry::DryRead;
 use self::event::{DeposedReason, DisconnectReason, Event};
 use self::options::Options;
 use self::phase::Phase;
-use self::seeking::{Obstacle, Seeking};
-use self::serving::Serving;
-use self::upstream::{Greeting, Upstream};
-use crate::attention::{Attention, Bell, Source};
+use self::role::Role;
+use crate::attention::{Attention, Source};
 use crate::connection::ConnectionId;
 use crate::error::AddressError;
-use crate::frame::Frame;
 use crate::handshake::Hello;
-use crate::socket::{Address, Credentials, Socket};
+use crate::socket::Address;
 
 /// How often it is looked whether the lock, the directory and the socket are still ours.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
-
-/// How late a timer must be to count as one of a process that was stopped.
-const STOPPED: Duration = Duration::from_secs(1);
 
 /// How long a close waits for peers to take what was queued for them.
 const LAST_WORDS: Duration = Duration::from_millis(250);
@@ -116,16 +112,6 @@ pub struct Supervisor {
     scratch: Vec<u8>,
     /// The process that made it.
     pid: u32,
-}
-
-/// What the supervisor is, in the directory.
-enum Role {
-    Idle,
-    Seeking(Seeking),
-    Greeting(Greeting),
-    Connected(Upstream),
-    Serving(Serving),
-    Closed,
 }
 
 /// Says what is wanted of a [`Supervisor`], from any thread. Clones speak to the same one.
@@ -313,142 +299,14 @@ impl Supervisor {
 
     /// Until something happens or is due.
     async fn wait(&self) {
-        let due = [self.next_check, self.deadlines.first().map(|(deadline, _)| *deadline), self.role.due(&self.options)];
+        let due =
+            [self.next_check, self.deadlines.first().map(|(deadline, _)| *deadline), self.role.due(&self.options)];
         match due.into_iter().flatten().min() {
             None => self.attention.called().await,
             Some(due) => tokio::select! {
                 () = self.attention.called() => {}
                 () = tokio::time::sleep_until(due.into()) => {}
             },
-        }
-    }
-
-    /// Writes and reads what one connection has, within one turn's bounds.
-    fn look_at(&mut self, id: ConnectionId, now: Instant) {
-        let Some(channel) = self.channels.get_mut(&id) else { return };
-        channel.bell.heard();
-        let progress = channel.write();
-        if channel.has_overflown() {
-            channel.link.close();
-        }
-        if let Some(written) = progress.filter(|_| channel.stage == Stage::Open) {
-            self.events.push_back(Event::Written(id, written));
-        }
-        if channel.is_failing() && channel.deadline.is_none() {
-            self.set_deadline(id, Some(now + GRACE));
-        }
-        let Some(channel) = self.channels.get_mut(&id) else { return };
-        if channel.undelivered < self.options.max_undelivered && channel.is_readable() {
-            match self.read(id, now) {
-                // The others have their turn first.
-                Some(Reading::More(_)) => {
-                    if let Some(channel) = self.channels.get(&id) {
-                        channel.bell.ring();
-                    }
-                }
-                // Once more, so that tokio has our waker.
-                Some(Reading::Dry) => self.listen_to(id),
-                Some(Reading::End(_)) | None => {}
-            }
-        }
-    }
-
-    /// Makes sure that the bell rings when there is something to read.
-    fn listen_to(&mut self, id: ConnectionId) {
-        if let Some(channel) = self.channels.get_mut(&id)
-            && channel.is_readable()
-        {
-            channel.bell.ring();
-        }
-    }
-
-    /// Reads once, and passes on what there was. `None`: there is no such connection any more.
-    fn read(&mut self, id: ConnectionId, now: Instant) -> Option<Reading> {
-        let mut frames = Vec::new();
-        let channel = self.channels.get_mut(&id)?;
-        let reading = channel.read(&mut self.scratch, &mut frames);
-        for frame in frames {
-            self.received(id, frame, now);
-        }
-        if let Reading::End(reason) = reading {
-            self.end_channel(id, reason, now);
-            return None;
-        }
-        Some(reading)
-    }
-
-    fn received(&mut self, id: ConnectionId, frame: Frame, now: Instant) {
-        let Some(channel) = self.channels.get_mut(&id) else { return };
-        match (channel.stage, &self.role) {
-            (Stage::Open, _) => {
-                channel.undelivered += frame.length();
-                self.events.push_back(Event::Frame(id, frame));
-            }
-            (Stage::Greeting, Role::Serving(_)) => self.client_said_hello(id, &frame, now),
-            (Stage::Greeting, _) => self.server_said_hello(id, &frame, now),
-        }
-    }
-
-    /// Begins to talk to whoever is at the other end.
-    fn open_channel(&mut self, socket: Socket, credentials: Credentials, max_backlog: usize) -> ConnectionId {
-        let id = ConnectionId::next();
-        let bell = Bell::new(Source::Connection(id), Arc::clone(&self.attention));
-        let channel = Channel::new(socket, credentials, id, bell, self.options.max_frame, max_backlog);
-        // The first look registers the waker.
-        channel.bell.ring();
-        self.channels.insert(id, channel);
-        id
-    }
-
-    fn set_deadline(&mut self, id: ConnectionId, deadline: Option<Instant>) {
-        let Some(channel) = self.channels.get_mut(&id) else { return };
-        let before = std::mem::replace(&mut channel.deadline, deadline);
-        if let Some(before) = before {
-            self.deadlines.remove(&(before, id));
-        }
-        self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
-    }
-
-    /// Ends one connection, and does what follows for the role.
-    fn end_channel(&mut self, id: ConnectionId, reason: DisconnectReason, now: Instant) {
-        self.set_deadline(id, None);
-        let Some(channel) = self.channels.remove(&id) else { return };
-        channel.link.end();
-        tracing::debug!(connection = %id, pid = ?channel.credentials.pid, %reason, "a connection is over");
-        if channel.stage == Stage::Open {
-            self.events.push_back(Event::Disconnected(id, reason));
-        }
-        self.upstream_ended(id, now);
-    }
-
-    /// Ends all connections, without regard to the role.
-    fn end_channels(&mut self, reason: impl Fn() -> DisconnectReason) {
-        self.deadlines.clear();
-        for (id, channel) in std::mem::take(&mut self.channels) {
-            channel.link.end();
-            if channel.stage == Stage::Open {
-                self.events.push_back(Event::Disconnected(id, reason()));
-            }
-        }
-    }
-
-    fn run_deadlines(&mut self, now: Instant) {
-        while let Some(&(deadline, id)) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now) {
-            // What it said in the last moment counts.
-            self.read(id, now);
-            if self.channels.get(&id).is_none_or(|channel| channel.deadline != Some(deadline)) {
-                self.deadlines.remove(&(deadline, id));
-                continue;
-            }
-            if now - deadline > STOPPED {
-                // This process was stopped, and perhaps its peer too. Begin to count again.
-                self.set_deadline(id, Some(now + self.options.hello_timeout));
-                continue;
-            }
-            if let Some(channel) = self.channels.get_mut(&id) {
-                let reason = channel.timed_out();
-                self.end_channel(id, reason, now);
-            }
         }
     }
 
@@ -486,38 +344,6 @@ impl Supervisor {
     /// What this process says first, with an epoch.
     fn hello(&self, epoch: Epoch) -> Hello {
         Hello::new(self.options.protocol, &*self.options.software, epoch, self.directory.identity().to_string())
-    }
-}
-
-impl Role {
-    fn phase(&self, options: &Options, now: Instant) -> Phase {
-        let long = |since: Instant| now.saturating_duration_since(since) >= options.patience;
-        match self {
-            Role::Idle => Phase::Idle,
-            Role::Closed => Phase::Closed,
-            Role::Seeking(seeking) => match seeking.obstacle {
-                Some(Obstacle::Full { since }) if long(since) => Phase::NotAnswering { pid: None, since },
-                Some(Obstacle::LockHeld { since }) if long(since) => Phase::LockHeldWithoutSocket { since },
-                Some(Obstacle::Failed { until }) => Phase::BackingOff { until },
-                _ => Phase::Connecting,
-            },
-            Role::Greeting(Greeting { pid, since, .. }) if long(*since) => {
-                Phase::NotAnswering { pid: *pid, since: *since }
-            }
-            Role::Greeting(_) => Phase::Connecting,
-            Role::Connected(Upstream { pid, epoch, .. }) => Phase::Connected { pid: *pid, epoch: *epoch },
-            Role::Serving(serving) => Phase::Serving { epoch: serving.term.epoch() },
-        }
-    }
-
-    /// When something is due.
-    fn due(&self, options: &Options) -> Option<Instant> {
-        match self {
-            Role::Seeking(seeking) => Some(seeking.next),
-            Role::Greeting(greeting) if !greeting.is_reported => Some(greeting.since + options.patience),
-            Role::Serving(serving) => serving.paused_until,
-            _ => None,
-        }
     }
 }
 

@@ -276,9 +276,7 @@ impl Socket {
     /// Reads what the kernel has, into `buffer`. Zero: end of file.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let room = buffer.len();
-        self.ask(Interest::READABLE, room, |stream| {
-            Ok(rustix::net::recv(stream, &mut *buffer, RecvFlags::DONTWAIT)?.0)
-        })
+        self.ask(Interest::READABLE, room, |stream| Ok(rustix::net::recv(stream, &mut *buffer, RecvFlags::DONTWAIT)?.0))
     }
 
     /// Reads what the kernel has into the room behind `buffer`'s bytes, of which there must be some. Zero: end of file.

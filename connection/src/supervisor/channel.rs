@@ -115,8 +115,7 @@ impl Channel {
         let Channel { link, decoder, max_frame, .. } = self;
         let Some(socket) = link.socket() else { return Reading::Dry };
         let direct = decoder.missing() >= LONG;
-        let received =
-            if direct { decoder.fill(|body| socket.receive_into(body)) } else { socket.receive(scratch) };
+        let received = if direct { decoder.fill(|body| socket.receive_into(body)) } else { socket.receive(scratch) };
         let count = match received {
             Ok(0) => return Reading::End(self.end(DisconnectReason::EndOfFile)),
             Ok(count) => count,

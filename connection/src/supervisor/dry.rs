@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use super::Supervisor;
 use super::channel::Reading;
 use super::event::Event;
-use super::{Role, Supervisor};
+use super::role::Role;
 use crate::connection::ConnectionId;
 use crate::socket;
 

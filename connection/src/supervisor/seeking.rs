@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use flight_election::{CampaignError, Election};
 use flight_key_lock::LocalDirectory;
 
-use super::event::Event;
-use super::{Role, Supervisor};
+use super::Supervisor;
+use super::event::{DisconnectReason, Event};
+use super::role::Role;
 use crate::backoff::Backoff;
 use crate::error::AttemptError;
 use crate::socket::{self, Address, NoConnection};
@@ -86,7 +87,7 @@ impl Supervisor {
             Role::Greeting(greeting) if !wanted => {
                 let id = greeting.id;
                 self.role = Role::Idle;
-                self.end_channel(id, super::DisconnectReason::Closed, now);
+                self.end_channel(id, DisconnectReason::Closed, now);
             }
             _ => {}
         }

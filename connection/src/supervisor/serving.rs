@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use flight_election::{CampaignError, Leadership};
 
+use super::Supervisor;
 use super::channel::Stage;
 use super::event::{DeposedReason, DisconnectReason, Event};
+use super::role::Role;
 use super::seeking::Seeking;
 use super::term::Term;
-use super::{Role, Supervisor};
 use crate::attention::{Bell, Source};
 use crate::backoff::Backoff;
 use crate::connection::ConnectionId;
@@ -55,7 +56,9 @@ fn publish(address: &Address, term: &Term) -> Result<Listener, AttemptError> {
         if term.is_current()? {
             return Ok(());
         }
-        Err(io::Error::other("flight.lock or its directory was replaced meanwhile, so that another process may be elected"))
+        Err(io::Error::other(
+            "flight.lock or its directory was replaced meanwhile, so that another process may be elected",
+        ))
     })
 }
 
@@ -195,14 +198,10 @@ impl Supervisor {
                 Err(error) => return self.depose(DeposedReason::EpochNotRaised(error), now),
             }
         }
+        let ours = self.hello(term.epoch());
         let Some(channel) = self.channels.get_mut(&id) else { return };
         channel.stage = Stage::Open;
-        channel.greet(&Hello::new(
-            self.options.protocol,
-            &*self.options.software,
-            term.epoch(),
-            self.directory.identity().to_string(),
-        ));
+        channel.greet(&ours);
         tracing::debug!(connection = %id, pid = ?channel.credentials.pid, software = theirs.software, "accepted");
         self.events.push_back(Event::Accepted(channel.connection(theirs)));
         self.set_deadline(id, None);
@@ -231,7 +230,9 @@ impl Supervisor {
         let Role::Serving(serving) = &mut self.role else { return };
         match socket::occupant(&self.address) {
             Ok(occupant) if occupant == Some(serving.listener.occupant) => return,
-            Ok(_) => tracing::warn!(path = %self.address.path().display(), "the socket was removed or replaced; publishing it again"),
+            Ok(_) => {
+                tracing::warn!(path = %self.address.path().display(), "the socket was removed or replaced; publishing it again");
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot see whether the socket can still be found");
                 return;

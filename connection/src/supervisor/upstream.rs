@@ -4,10 +4,11 @@ use std::time::Instant;
 
 use flight_fencing::Epoch;
 
+use super::Supervisor;
 use super::channel::Stage;
 use super::event::{DisconnectReason, Event};
+use super::role::Role;
 use super::seeking::Seeking;
-use super::{Role, Supervisor};
 use crate::connection::ConnectionId;
 use crate::error::AttemptError;
 use crate::frame::Frame;

@@ -1,0 +1,13 @@
+//! With sockets: what happens between processes of one host.
+
+mod backlog;
+mod dry;
+mod frozen;
+mod garbage;
+mod handshake;
+mod names;
+mod process;
+mod replaced;
+mod scarcity;
+mod takeover;
+mod users;

@@ -43,7 +43,8 @@ pub(crate) fn read(directory: &LocalDirectory, lock: &mut LockFile) -> Result<(S
     }
 }
 
-/// Writes both copies, durably. When it returns `Ok`, no other process has led or will lead with this epoch or a lower one.
+/// Writes both copies, durably. When it returns `Ok`, no other process has led with this epoch, and none will come to lead with it or
+/// with a lower one.
 ///
 /// It fails without a second try: after a failed fsync the kernel may count the lost pages as written, so that a second fsync
 /// of the same data would succeed and prove nothing. The next campaign writes another number.

@@ -4,7 +4,7 @@ use std::fs;
 use std::hash::{BuildHasher, RandomState};
 
 use crate::process::Process;
-use crate::{EPOCH_FILE, LOCK_FILE, election, stored, win};
+use crate::{EPOCH_FILE, LOCK_FILE, assert_both_hold, election, stored, win};
 
 #[test]
 fn epochs_strictly_grow_over_200_leaders_that_are_killed() {
@@ -22,8 +22,7 @@ fn epochs_strictly_grow_over_200_leaders_that_are_killed() {
         leader.kill();
         let epoch = successor.hear_number();
         assert!(epoch > last, "{epoch} after {last}");
-        assert_eq!(epoch, stored(folder.path(), EPOCH_FILE));
-        assert_eq!(epoch, stored(folder.path(), LOCK_FILE));
+        assert_both_hold(folder.path(), epoch);
         (leader, last) = (successor, epoch);
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use flight_election::{CampaignError, CampaignStep, Election};
 use flight_fencing::Epoch;
 
-use crate::{EPOCH_FILE, LOCK_FILE, election, election_in, lock_is_free, stored, win};
+use crate::{EPOCH_FILE, LOCK_FILE, assert_both_hold, election, election_in, lock_is_free, stored, win};
 
 /// What a crash, a full disk, an editor or another program may leave in a file.
 const BAD: [&[u8]; 12] = [
@@ -151,7 +151,7 @@ fn a_term_is_above_what_was_seen_whatever_the_files_say() {
     let mut election = election.with_seen(Epoch::new(5000));
     election.see(Epoch::new(40));
     assert_eq!(win(&election).epoch(), Epoch::new(5001));
-    assert_eq!([EPOCH_FILE, LOCK_FILE].map(|name| stored(folder.path(), name)), [5001, 5001]);
+    assert_both_hold(folder.path(), 5001);
     election.see(Epoch::MAX);
     assert!(matches!(refused(folder.path(), &election), CampaignError::SeenSpent { .. }));
     // What one client claims is not kept against the others.
@@ -162,7 +162,7 @@ fn a_term_is_above_what_was_seen_whatever_the_files_say() {
 fn the_epoch_is_in_both_files_before_the_term_begins() {
     let (folder, election) = election();
     for _ in 0..3 {
-        let epoch = win(&election).epoch().get();
-        assert_eq!([EPOCH_FILE, LOCK_FILE].map(|name| stored(folder.path(), name)), [epoch, epoch]);
+        let leadership = win(&election);
+        assert_both_hold(folder.path(), leadership.epoch().get());
     }
 }

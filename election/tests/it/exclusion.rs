@@ -77,7 +77,7 @@ fn a_resigned_term_is_free_at_once_while_other_threads_start_processes() {
                 }
             });
         }
-        let terms = (0..300).map(|_| election.try_campaign().map(|won| won.is_some()));
+        let terms = (0..150).map(|_| election.try_campaign().map(|won| won.is_some()));
         let all_won: Result<Vec<bool>, _> = terms.collect();
         ended.store(true, Ordering::Relaxed);
         assert!(all_won.expect("nothing is in the way").into_iter().all(|won| won));

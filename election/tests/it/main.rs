@@ -52,6 +52,16 @@ fn stored(folder: &Path, name: &str) -> u32 {
     digits.parse().unwrap_or_else(|error| panic!("{name} holds {text:?}: {error}"))
 }
 
+/// Both files hold this epoch.
+#[track_caller]
+fn assert_both_hold(folder: &Path, epoch: u32) {
+    assert_eq!(stored(folder, EPOCH_FILE), epoch, "in {EPOCH_FILE}");
+    // Windows lets nobody but the holder read what is locked.
+    if cfg!(unix) {
+        assert_eq!(stored(folder, LOCK_FILE), epoch, "in {LOCK_FILE}");
+    }
+}
+
 /// Whether nobody holds the lock, without a campaign.
 #[track_caller]
 fn lock_is_free(election: &Election) -> bool {

@@ -5,7 +5,7 @@ use std::fs;
 use flight_election::CampaignError;
 use flight_fencing::Epoch;
 
-use crate::{EPOCH_FILE, LOCK_FILE, election, stored, win};
+use crate::{EPOCH_FILE, LOCK_FILE, assert_both_hold, election, stored, win};
 
 #[test]
 fn a_term_passes_what_was_seen_and_keeps_it() {
@@ -15,7 +15,7 @@ fn a_term_passes_what_was_seen_and_keeps_it() {
     let raised = leadership.raise(seen).expect("nothing is in the way");
     assert_eq!(raised.get(), seen.get() + 1);
     assert_eq!(leadership.epoch(), raised);
-    assert_eq!([EPOCH_FILE, LOCK_FILE].map(|name| stored(folder.path(), name)), [raised.get(); 2]);
+    assert_both_hold(folder.path(), raised.get());
     // Our own epoch, seen by a client of another term, is no less a reason.
     assert_eq!(leadership.raise(raised).expect("nothing is in the way").get(), raised.get() + 1);
     leadership.resign().expect("the lock is ours");
@@ -59,7 +59,9 @@ fn a_raise_that_failed_is_not_tried_again_with_the_same_number() {
     assert_eq!(error.path(), epoch_file);
     assert_eq!(leadership.epoch(), epoch, "nothing was raised");
     // The copy that is written in place is written second: a crash may tear it, and the first one must be good by then.
-    assert_eq!(stored(folder.path(), LOCK_FILE), epoch.get());
+    if cfg!(unix) {
+        assert_eq!(stored(folder.path(), LOCK_FILE), epoch.get());
+    }
     fs::remove_dir(&epoch_file).expect("it is empty");
     assert_eq!(leadership.raise(epoch).expect("nothing is in the way").get(), epoch.get() + 2);
 }
@@ -72,5 +74,5 @@ fn whoever_may_lead_no_more_writes_nothing() {
     let new = win(&election);
     let error = old.raise(Epoch::new(new.epoch().get() + 50)).expect_err("another leads");
     assert!(matches!(error, CampaignError::LockReplaced { .. }), "{error:?}");
-    assert_eq!([EPOCH_FILE, LOCK_FILE].map(|name| stored(folder.path(), name)), [new.epoch().get(); 2]);
+    assert_both_hold(folder.path(), new.epoch().get());
 }

@@ -46,7 +46,7 @@ fn however_often_the_lock_file_is_removed_no_epoch_is_won_twice() {
     let epochs = Mutex::new(Vec::new());
     let candidate = || {
         let election = election_in(folder.path());
-        for _ in 0..1000 {
+        for _ in 0..600 {
             attempts.fetch_add(1, Ordering::Relaxed);
             match election.try_campaign() {
                 Ok(None) => thread::yield_now(),

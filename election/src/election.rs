@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use flight_fencing::Epoch;
-use flight_key_lock::{LocalDirectory, LockFile};
+use flight_key_lock::{LocalDirectory, LockError, LockFile};
 
 use crate::backoff::Backoff;
 use crate::copies::{self, EPOCH_FILE, LOCK_FILE};
@@ -79,17 +79,14 @@ impl Election {
     ///
     /// See [`CampaignError`]. Nothing is held then.
     pub fn try_campaign(&self) -> Result<Option<Leadership>, CampaignError> {
-        // Before the lock: in a directory that was removed no lock file can be made, and the message should tell why.
-        copies::check_directory(&self.directory)?;
-        let lock = LockFile::try_lock(&self.directory, LOCK_FILE).or_else(|error| {
-            // It may have been removed just now.
-            copies::check_directory(&self.directory)?;
-            Err(CampaignError::Lock { path: copies::path(&self.directory, LOCK_FILE), source: Box::new(error) })
+        let lock = LockFile::try_lock(&self.directory, LOCK_FILE).map_err(|error| match error {
+            LockError::DirectoryReplaced { directory } => CampaignError::DirectoryReplaced { directory },
+            other => CampaignError::Lock { path: copies::path(&self.directory, LOCK_FILE), source: Box::new(other) },
         })?;
-        let Some(mut lock) = lock else { return Ok(None) };
+        let Some(lock) = lock else { return Ok(None) };
         // From here on each return but the last drops `lock`, which unlocks it.
-        let epoch = self.next_epoch(&mut lock)?;
-        copies::write(&self.directory, &mut lock, epoch)?;
+        let epoch = self.next_epoch(&lock)?;
+        copies::write(&self.directory, &lock, epoch)?;
         tracing::info!(directory = %self.directory.path().display(), %epoch, "elected");
         Ok(Some(Leadership::new(self.directory.clone(), lock, epoch)))
     }
@@ -168,7 +165,7 @@ impl Election {
     }
 
     /// The epoch of the term that begins with `lock`.
-    fn next_epoch(&self, lock: &mut LockFile) -> Result<Epoch, CampaignError> {
+    fn next_epoch(&self, lock: &LockFile) -> Result<Epoch, CampaignError> {
         let (epoch_file, lock_file) = copies::read(&self.directory, lock)?;
         for (copy, name) in [(&epoch_file, EPOCH_FILE), (&lock_file, LOCK_FILE)] {
             if let Stored::Unreadable(fault) = copy {

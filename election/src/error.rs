@@ -14,8 +14,6 @@ use crate::transient;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum CampaignStep {
-    /// To see that the directory is still the one at its path.
-    CheckDirectory,
     /// To lock `flight.lock`.
     Lock,
     /// To read the last epoch in `flight.epoch`.
@@ -24,7 +22,7 @@ pub enum CampaignStep {
     ReadSecondCopy,
     /// To find the epoch that follows.
     ChooseEpoch,
-    /// To see that the lock is still the one at its path, before and after the epoch is written.
+    /// To see that the lock and the directory are still those at their paths, before and after the epoch is written.
     CheckLock,
     /// To write the new epoch to `flight.epoch`, durably.
     WriteEpoch,
@@ -35,12 +33,11 @@ pub enum CampaignStep {
 impl fmt::Display for CampaignStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            CampaignStep::CheckDirectory => "check the directory",
             CampaignStep::Lock => "lock",
             CampaignStep::ReadEpoch => "read the last epoch in",
             CampaignStep::ReadSecondCopy => "read the second copy of the epoch in",
             CampaignStep::ChooseEpoch => "choose the epoch after the one in",
-            CampaignStep::CheckLock => "check the lock file",
+            CampaignStep::CheckLock => "check the lock on",
             CampaignStep::WriteEpoch => "write the new epoch to",
             CampaignStep::WriteSecondCopy => "write the second copy of the epoch to",
         })
@@ -151,8 +148,9 @@ impl CampaignError {
     #[must_use]
     pub fn step(&self) -> CampaignStep {
         match self {
-            CampaignError::DirectoryReplaced { .. } => CampaignStep::CheckDirectory,
-            CampaignError::LockReplaced { .. } | CampaignError::Forked { .. } => CampaignStep::CheckLock,
+            CampaignError::DirectoryReplaced { .. }
+            | CampaignError::LockReplaced { .. }
+            | CampaignError::Forked { .. } => CampaignStep::CheckLock,
             CampaignError::EpochUnreadable { .. }
             | CampaignError::EpochsSpent { .. }
             | CampaignError::SeenSpent { .. } => CampaignStep::ChooseEpoch,

@@ -68,7 +68,8 @@ impl Leadership {
     ///
     /// When the file system cannot be asked. That is no answer: who cannot ask for long should resign.
     pub fn is_current(&self) -> io::Result<bool> {
-        Ok(!self.is_forked() && self.lock.is_current()?)
+        // The lock itself is no longer held in a forked process, and not found under the path of a directory that was replaced.
+        self.lock.is_current()
     }
 
     /// Passes an epoch that somebody has seen, so that nothing of this term is refused for being older.
@@ -94,7 +95,7 @@ impl Leadership {
             |source: EpochsSpent| CampaignError::SeenSpent { directory: self.directory.path().to_owned(), source };
         let next = seen.max(self.written).next().map_err(spent)?;
         self.written = next;
-        copies::write(&self.directory, &mut self.lock, next)?;
+        copies::write(&self.directory, &self.lock, next)?;
         tracing::info!(directory = %self.directory.path().display(), from = %self.epoch, epoch = %next, "raised the epoch of the term");
         self.epoch = next;
         Ok(next)

@@ -62,6 +62,14 @@ fn a_damaged_epoch_file_is_recovered_from_the_second_copy() {
 }
 
 #[test]
+fn an_epoch_file_of_any_size_is_recovered_too() {
+    let (folder, election) = election_at_700();
+    let file = fs::File::create(folder.path().join(EPOCH_FILE)).expect("it can be written");
+    file.set_len(1 << 24).expect("it can have holes");
+    assert_eq!(win(&election).epoch(), Epoch::new(701));
+}
+
+#[test]
 fn a_damaged_second_copy_is_recovered_from_the_epoch_file() {
     for bad in BAD {
         let (folder, election) = election_at_700();

@@ -1,33 +1,48 @@
-use crate::backoff::Backoff;
-use crate::error::{LockError, LockStep, OpenDirectoryError};
-use crate::key_lock::KeyLock;
-use crate::local_directory::LocalDirectory;
-use crate::lock_file::LockFile;
-use crate::platform;
-use sha2::{Digest, Sha256};
+//! One lock for each key.
+
 use std::fmt::Write as _;
-use std::io;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+
+use crate::backoff::Backoff;
+use crate::error::{LockError, OpenDirectoryError};
+use crate::key_lock::KeyLock;
+use crate::key_text::KeyText;
+use crate::local_directory::LocalDirectory;
+use crate::lock_file::{Attempt, IfMissing, LockFile};
+use crate::sweep::{self, Growth, Sweep};
 
 /// The folder of the lock files. Part of the frozen format.
 const FOLDER: &str = "execution-locks";
 
-/// Others look at a lock by taking it. They have let go of it after so long, unless they were stopped.
-const LOOK: Duration = Duration::from_millis(2);
+/// Others look at a lock by taking it, and let go some microseconds later. After so long it is held, unless a looker was stopped or the
+/// machine is overloaded.
+const LOOKED_AT: Duration = Duration::from_millis(2);
 
-/// After so many acquisitions, the folder may have grown by as many files: it is swept.
-const SWEEP_AFTER: usize = 4096;
+/// How often in a row the folder may be found removed. Each time it is made again.
+const FOLDERS: u32 = 10;
 
-/// So many files are looked at by a sweep that starts by itself: it must not hold up the acquisition that starts it.
-const SLICE: usize = 512;
-
-/// Kernel locks by key: whoever holds a key's lock is alone with it among all processes of the host that name the same directory.
+/// Kernel locks by key: whoever holds a key's lock is alone with it among all threads and processes that name the same directory.
 ///
-/// Each key has a file in `execution-locks`, named by the SHA-256 of the key's bytes. Files of keys that are not held are removed now and
-/// then, so the folder stays small. Clones share the folder.
+/// Any bytes are a key. Equal bytes are the same key, and nothing is normalised: `é` of one and of two code points are two keys.
+///
+/// | | waits | for |
+/// |---|---|---|
+/// | [`look`](KeyLocks::look) | not at all; one look, which the look of another disturbs | those who look again anyway |
+/// | [`try_acquire`](KeyLocks::try_acquire) | 2 ms, so that the looks of others do not disturb | both |
+/// | [`acquire`](KeyLocks::acquire) | on a timer of tokio | async code |
+/// | [`acquire_blocking`](KeyLocks::acquire_blocking) | by sleeping | threads |
+///
+/// Clones share what they know of the folder, and are cheap. All methods may be called from several threads at once.
+///
+/// # The files
+///
+/// Each key has a file in `execution-locks`, made when it is first locked. Files of idle keys are removed: by [`sweep`](KeyLocks::sweep), and a few
+/// at a time when some thousands were made through one `KeyLocks`, or (now and then) when one is made. If somebody removes the folder,
+/// it is made again.
 #[derive(Clone, Debug)]
 pub struct KeyLocks {
     shared: Arc<Shared>,
@@ -35,44 +50,38 @@ pub struct KeyLocks {
 
 #[derive(Debug)]
 struct Shared {
-    parent: LocalDirectory,
-    /// Opened anew when somebody removed it.
+    directory: LocalDirectory,
+    /// Another one after somebody removed it.
     folder: Mutex<LocalDirectory>,
-    acquired: AtomicUsize,
-    swept_to: AtomicUsize,
-}
-
-/// What a sweep did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sweep {
-    /// Lock files looked at.
-    pub seen: usize,
-    /// Files of idle keys removed.
-    pub removed: usize,
+    growth: Growth,
 }
 
 impl KeyLocks {
     /// The key locks of the directory.
     ///
     /// # Errors
+    ///
     /// When the folder of the locks cannot be opened or created.
     pub fn new(directory: &LocalDirectory) -> Result<KeyLocks, LockError> {
         let folder = open_folder(directory)?;
-        let shared = Shared {
-            parent: directory.clone(),
-            folder: Mutex::new(folder),
-            acquired: AtomicUsize::new(0),
-            swept_to: AtomicUsize::new(0),
-        };
-        Ok(KeyLocks { shared: Arc::new(shared) })
+        let growth = Growth::default();
+        growth.begun(&folder);
+        Ok(KeyLocks { shared: Arc::new(Shared { directory: directory.clone(), folder: Mutex::new(folder), growth }) })
     }
 
-    /// The name of a key's lock file: 64 lower-case hexadecimal digits. Frozen: every version and language must agree.
+    /// The name of a key's lock file: SHA-256 of the key's bytes in 64 lower-case hexadecimal digits. Frozen: all versions must agree.
+    ///
+    /// ```
+    /// use flight_key_lock::KeyLocks;
+    ///
+    /// let name = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    /// assert_eq!(KeyLocks::file_name(b"abc"), name);
+    /// ```
+    #[must_use]
     pub fn file_name(key: &[u8]) -> String {
         let mut name = String::with_capacity(64);
         for byte in Sha256::digest(key) {
-            // Writing to a String cannot fail.
-            let _infallible = write!(name, "{byte:02x}");
+            write!(name, "{byte:02x}").expect("a String takes all that is written to it");
         }
         name
     }
@@ -80,141 +89,157 @@ impl KeyLocks {
     /// Tries the key's lock exactly once. `None`: another holds it, or looks at it, at this moment.
     ///
     /// # Errors
+    ///
     /// See [`LockError`]. Nothing is held then.
     pub fn look(&self, key: &[u8]) -> Result<Option<KeyLock>, LockError> {
-        let name = KeyLocks::file_name(key);
-        let taken = match LockFile::try_lock(&self.folder(), &name) {
-            // The folder was removed under us, and a file cannot be made in it.
-            Err(error) if error.source.kind() == io::ErrorKind::NotFound => LockFile::try_lock(&self.reopen()?, &name)?,
-            taken => taken?,
-        };
-        let Some(file) = taken else { return Ok(None) };
-        if self.shared.acquired.fetch_add(1, Ordering::Relaxed) % SWEEP_AFTER == SWEEP_AFTER - 1
-            && let Err(error) = self.sweep_slice(SLICE)
-        {
-            tracing::warn!(%error, "could not remove the lock files of idle keys");
+        self.look_at(&KeyLocks::file_name(key), key)
+    }
+
+    fn look_at(&self, name: &str, key: &[u8]) -> Result<Option<KeyLock>, LockError> {
+        match self.attempt(name, key, IfMissing::Create)? {
+            Attempt::Locked { lock, created } => {
+                if created {
+                    self.shared.growth.created(&self.folder());
+                }
+                Ok(Some(KeyLock::new(lock, key)))
+            }
+            Attempt::Busy | Attempt::Missing => Ok(None),
         }
-        Ok(Some(KeyLock::new(file)))
     }
 
     /// Takes the key's lock if nobody holds it. `None`: somebody does.
     ///
-    /// Others look at a lock by taking it for a moment, so a busy lock is tried again for 2 ms before it counts as held. It may
-    /// block the thread for so long.
+    /// Others look at a lock by taking it for a moment, so that a busy lock is looked at again for 2 ms before it counts as held. It blocks
+    /// the thread for so long at most.
     ///
     /// # Errors
+    ///
     /// See [`LockError`]. Nothing is held then.
     pub fn try_acquire(&self, key: &[u8]) -> Result<Option<KeyLock>, LockError> {
-        self.acquire_blocking(key, Some(LOOK))
+        self.acquire_blocking(key, Some(LOOKED_AT))
     }
 
-    /// Waits for the key's lock.
+    /// Waits for the key's lock, as long as it takes.
     ///
-    /// It looks again and again, after pauses from 0.1 ms to 10 ms that differ between those who wait. There is no order among them.
+    /// It looks again and again, after pauses from 0.1 ms to 10 ms, each a little different from everybody else's. There is no order among those
+    /// who wait. To block in the kernel until the lock is free would be quicker by some milliseconds, but such a wait cannot be withdrawn.
     ///
     /// # Cancellation
-    /// Dropping the future withdraws. No thread is left behind that could take the lock later.
+    ///
+    /// Dropping the future withdraws. It holds nothing while it waits, and nothing of it lives on: it cannot take the lock later.
     ///
     /// # Errors
+    ///
     /// See [`LockError`]. Nothing is held then.
     ///
     /// # Panics
-    /// Outside a tokio runtime with its timer.
+    ///
+    /// When it has to wait outside a tokio runtime with its timer.
     pub async fn acquire(&self, key: &[u8]) -> Result<KeyLock, LockError> {
+        let name = KeyLocks::file_name(key);
         let mut backoff = Backoff::new();
         loop {
-            if let Some(lock) = self.look(key)? {
+            if let Some(lock) = self.look_at(&name, key)? {
                 return Ok(lock);
             }
+            // The only point at which the future can be dropped, and nothing is held here.
             tokio::time::sleep(backoff.draw()).await;
         }
     }
 
-    /// Waits for the key's lock, blocking the thread. `None`: the time ran out. Without a limit it waits as long as it takes.
+    /// Waits for the key's lock by blocking the thread. `None`: the time ran out. Without a limit it waits as long as it takes. It looks once
+    /// at least, and a last time when the limit is reached.
+    ///
+    /// It must not be called on a thread that runs async tasks.
     ///
     /// # Errors
+    ///
     /// See [`LockError`]. Nothing is held then.
     pub fn acquire_blocking(&self, key: &[u8], timeout: Option<Duration>) -> Result<Option<KeyLock>, LockError> {
-        let started = Instant::now();
+        let name = KeyLocks::file_name(key);
+        self.poll(timeout, || self.look_at(&name, key))
+    }
+
+    /// Whether somebody holds the key's lock, this process included. Like [`try_acquire`](KeyLocks::try_acquire) it may block for 2 ms.
+    ///
+    /// It looks by taking the lock for a moment, so that `false` is an old answer when it is given: do not act on it as if you had
+    /// the lock. It makes no file.
+    ///
+    /// # Errors
+    ///
+    /// See [`LockError`].
+    pub fn try_is_held(&self, key: &[u8]) -> Result<bool, LockError> {
+        let name = KeyLocks::file_name(key);
+        let free = self.poll(Some(LOOKED_AT), || match self.attempt(&name, key, IfMissing::Leave)? {
+            Attempt::Locked { .. } | Attempt::Missing => Ok(Some(())),
+            Attempt::Busy => Ok(None),
+        })?;
+        Ok(free.is_none())
+    }
+
+    /// Removes the lock files of all keys that nobody holds, and blocks while it does: some ten microseconds for each file.
+    ///
+    /// Anybody may do so at any time. Each file is locked, compared with its path, removed while it is locked, and unlocked. Who has opened it
+    /// meanwhile finds that it is not the file at the path, and begins again.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be listed, or a file cannot be locked or removed. What was removed until then is removed.
+    pub fn sweep(&self) -> Result<Sweep, LockError> {
+        sweep::sweep(&self.folder(), usize::MAX)
+    }
+
+    /// Looks until there is something, and a last time when the limit is reached.
+    fn poll<T>(
+        &self,
+        limit: Option<Duration>,
+        mut look: impl FnMut() -> Result<Option<T>, LockError>,
+    ) -> Result<Option<T>, LockError> {
+        let begun = Instant::now();
         let mut backoff = Backoff::new();
         loop {
             // Read before the look, so that there is one after the limit is reached.
-            let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
-            if let Some(lock) = self.look(key)? {
-                return Ok(Some(lock));
+            let left = limit.map_or(Duration::MAX, |limit| limit.saturating_sub(begun.elapsed()));
+            if let Some(found) = look()? {
+                return Ok(Some(found));
             }
-            let pause = backoff.draw();
-            match left {
-                Some(Duration::ZERO) => return Ok(None),
-                Some(left) => std::thread::sleep(pause.min(left)),
-                None => std::thread::sleep(pause),
+            if left.is_zero() {
+                return Ok(None);
             }
+            thread::sleep(backoff.draw().min(left));
         }
     }
 
-    /// Whether somebody holds the key's lock, this process included.
-    ///
-    /// It looks by taking the lock for a moment, so an answer of `false` is old when it is given.
-    ///
-    /// # Errors
-    /// See [`LockError`].
-    pub fn try_is_held(&self, key: &[u8]) -> Result<bool, LockError> {
-        Ok(self.try_acquire(key)?.is_none())
-    }
-
-    /// Removes the lock files of all keys that nobody holds.
-    ///
-    /// Each is locked, compared with its path, removed while it is locked, and unlocked. Whoever has opened it meanwhile finds that it
-    /// is not the file at the path, and begins again.
-    ///
-    /// # Errors
-    /// When the folder cannot be listed, or a file cannot be locked or removed. What was removed until then is removed.
-    pub fn sweep(&self) -> Result<Sweep, LockError> {
-        self.sweep_slice(usize::MAX)
-    }
-
-    fn sweep_slice(&self, most: usize) -> Result<Sweep, LockError> {
-        let folder = self.folder();
-        let listed = platform::names(folder.file(), folder.path());
-        let mut names = listed.map_err(|source| LockError::new(LockStep::List, folder.path(), source))?;
-        // Only what we made: a stranger's file is a stranger's.
-        names.retain(|name| is_lock_file(name));
-        // A slice goes on where the last one ended.
-        let start =
-            if names.len() > most { self.shared.swept_to.fetch_add(most, Ordering::Relaxed) % names.len() } else { 0 };
-        let mut sweep = Sweep::default();
-        for name in names.iter().cycle().skip(start).take(most.min(names.len())) {
-            sweep.seen += 1;
-            if let Some(file) = LockFile::try_lock(&folder, name)? {
-                let lock = KeyLock::new(file);
-                lock.remove_file()
-                    .map_err(|source| LockError::new(LockStep::Remove, folder.path().join(name), source))?;
-                sweep.removed += 1;
+    /// One look, in the folder that is at its path by now.
+    fn attempt(&self, name: &str, key: &[u8], if_missing: IfMissing) -> Result<Attempt, LockError> {
+        let shown = || Some(KeyText::of(key).to_string().into());
+        let mut folder = self.folder();
+        for _ in 1..FOLDERS {
+            match LockFile::attempt(&folder, name, if_missing, &shown) {
+                Err(LockError::DirectoryReplaced { .. }) => folder = self.reopen()?,
+                done => return done,
             }
         }
-        Ok(sweep)
+        LockFile::attempt(&folder, name, if_missing, &shown)
     }
 
     fn folder(&self) -> LocalDirectory {
         self.shared.folder.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Opens the folder anew, after it was removed.
+    /// Opens the folder anew, or makes it again.
     fn reopen(&self) -> Result<LocalDirectory, LockError> {
-        let folder = open_folder(&self.shared.parent)?;
+        let directory = &self.shared.directory;
+        // A folder in a directory that was itself moved away would be found by nobody.
+        if directory.is_current().is_ok_and(|is_current| !is_current) {
+            return Err(LockError::DirectoryReplaced { directory: directory.path().to_owned() });
+        }
+        let folder = open_folder(directory)?;
         *self.shared.folder.lock().unwrap_or_else(PoisonError::into_inner) = folder.clone();
         Ok(folder)
     }
 }
 
-fn is_lock_file(name: &str) -> bool {
-    name.len() == 64 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
 fn open_folder(directory: &LocalDirectory) -> Result<LocalDirectory, LockError> {
-    let path: PathBuf = directory.path().join(FOLDER);
-    directory.subdirectory(FOLDER).map_err(|error| match error {
-        OpenDirectoryError::Io { source, .. } => LockError::new(LockStep::OpenFolder, path, source),
-        other => LockError::new(LockStep::OpenFolder, path, io::Error::other(other)),
-    })
+    directory.subdirectory(FOLDER).map_err(|error: OpenDirectoryError| LockError::Folder(Box::new(error)))
 }

@@ -1,4 +1,6 @@
-//! Callers of one key share the flight in progress, in one process and across the processes of a host.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
 pub mod blocking;
 mod client;
 pub mod codec;
@@ -48,3 +50,8 @@ pub use protocol::Rejection;
 pub use run::{Call, Flight, Joined, Run};
 pub use single_flight::{Options, SingleFlight};
 pub use status::{FlightPhase, FlightStatus, HeldStatus, HeldWhy, Status, StatusReport, WaitingStatus};
+
+/// The README of the repository, so that its example is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct RepositoryReadme;

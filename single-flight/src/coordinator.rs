@@ -16,6 +16,7 @@
 //!    its key lock was found free and what had been received until then was read.
 
 mod callers;
+mod checker;
 mod claims;
 mod delivery;
 mod flight;
@@ -163,6 +164,8 @@ pub enum CloseReason {
     Stalled,
     /// More than [`QUEUE_LIMIT`] bytes waited for it.
     QueueFull,
+    /// Its client has a newer one.
+    Superseded,
 }
 
 /// Why a coordinator ends its term.
@@ -252,9 +255,7 @@ impl Coordinator {
             return;
         }
         match event {
-            Event::Connected { link, client, pid } => {
-                self.links.insert(link, Connected { client, pid, ids: BTreeMap::new(), backlog: None });
-            }
+            Event::Connected { link, client, pid } => self.handle_connected(now, link, client, pid),
             Event::Received { link, request, term_is_current } => {
                 self.handle_request(now, link, request, term_is_current);
             }

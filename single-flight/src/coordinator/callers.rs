@@ -1,11 +1,12 @@
 //! The requests of who does not hold the key lock: `join`, `rejoin`, `cancel`, and what a connection's end withdraws.
 
 use super::flight::Waiter;
-use super::{Action, Coordinator, Link, Party, Ticket, Time};
+use super::{Action, ClientId, CloseReason, Connected, Coordinator, Link, Party, Ticket, Time};
 use crate::key::Key;
 use crate::protocol::{Rejection, Response};
 use crate::safeguards::{Safeguard, on};
 use flight_fencing::FencingToken;
+use std::collections::BTreeMap;
 
 impl Coordinator {
     pub(super) fn handle_join(&mut self, now: Time, party: Party, key: Key, codec: String) {
@@ -149,6 +150,18 @@ impl Coordinator {
             // Whoever leaves a flight by a broken connection may rejoin it after it landed.
             flight.joiners.remove(&party);
         }
+    }
+
+    /// Rule 12. A client closes its connection before it makes another one, but the other one may be heard first. What is still to
+    /// be read from the old one was said before what comes on the new one, so it must not undo it: the old one ends here.
+    pub(super) fn handle_connected(&mut self, now: Time, link: Link, client: ClientId, pid: u32) {
+        let older: Vec<Link> =
+            self.links.iter().filter(|(_, known)| known.client == client).map(|(link, _)| *link).collect();
+        for old in older {
+            self.handle_disconnected(now, old);
+            self.actions.push_back(Action::Close { link: old, reason: CloseReason::Superseded });
+        }
+        self.links.insert(link, Connected { client, pid, ids: BTreeMap::new(), backlog: None });
     }
 
     /// Rule 3: a lost connection is not a death. What hung on it is withdrawn, and what it led is orphaned.

@@ -12,7 +12,7 @@ use flight_fencing::FencingToken;
 use std::time::Duration;
 
 /// The wait before the second look. The first comes at once.
-const SOONEST: Duration = Duration::from_micros(100);
+pub(super) const SOONEST: Duration = Duration::from_micros(100);
 
 /// The longest wait between two looks.
 const LATEST: Duration = Duration::from_millis(10);
@@ -21,9 +21,9 @@ const LATEST: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Watch {
     /// The wait after the next look.
-    interval: Duration,
+    pub(super) interval: Duration,
     /// `None`: a look is under way.
-    at: Option<Time>,
+    pub(super) at: Option<Time>,
 }
 
 /// What was orphaned and who rejoined what, while the lock was held by the look.
@@ -65,7 +65,7 @@ impl Coordinator {
         }
     }
 
-    fn schedule(&mut self, key: &Key, watch: Watch) {
+    pub(super) fn schedule(&mut self, key: &Key, watch: Watch) {
         self.unwatch(key);
         if let Some(at) = watch.at {
             self.looks.insert((at, key.clone()));

@@ -102,7 +102,7 @@ impl Coordinator {
             return self.finish(party, interrupted);
         }
         if let Some(outcome) = self.kept.outcome(&key, token).cloned() {
-            return self.finish(party, Response::Landed { id: party.id, token, outcome });
+            return self.deliver_late(party, &key, token, outcome);
         }
         if superseded {
             return self.finish(party, interrupted);

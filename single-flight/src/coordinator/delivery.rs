@@ -78,6 +78,18 @@ impl Coordinator {
         }
     }
 
+    /// Sends a kept outcome to who rejoins late. While the landing is not acknowledged, the acknowledgement waits for this one, too.
+    pub(super) fn deliver_late(&mut self, party: Party, key: &Key, token: FencingToken, outcome: Outcome) {
+        self.forget(party);
+        let pending = self.deliveries.iter_mut().find(|(_, landing)| landing.token == token && landing.key == *key);
+        let delivery = pending.map(|(delivery, landing)| {
+            *landing.awaiting.entry(party.link).or_insert(0) += 1;
+            *delivery
+        });
+        let response = Response::Landed { id: party.id, token, outcome };
+        self.actions.push_back(Action::Send { link: party.link, response, delivery });
+    }
+
     pub(super) fn handle_delivered(&mut self, link: Link, delivery: u64) {
         let Some(landing) = self.deliveries.get_mut(&delivery) else {
             return;

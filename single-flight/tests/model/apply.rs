@@ -146,6 +146,7 @@ impl World {
             Step::RestoreEpoch => {
                 self.shared().left.restored_epochs -= 1;
                 self.shared().epoch = 0;
+                self.oracle().epoch_restored();
             }
         }
     }
@@ -212,6 +213,7 @@ impl World {
             told: Vec::new(),
         });
         self.proc(process).reach = Reach::Remote;
+        self.proc(process).linked = Some(epoch);
         let client = ClientId(u64::from(process) + 1);
         let connected = coordinator::Event::Connected { link, client, pid: pid(usize::from(process)) };
         self.coordinate(server, NOW, connected);
@@ -229,6 +231,7 @@ impl World {
         let serving = Serving { machine, current: true, epoch, drying: Vec::new() };
         Rc::make_mut(&mut self.terms).0[usize::from(process)] = Some(serving);
         self.proc(process).reach = Reach::Local;
+        self.proc(process).linked = Some(epoch);
         let client = ClientId(u64::from(process) + 1);
         self.turn(process, false, |turn| {
             let connected =
@@ -321,9 +324,9 @@ impl World {
         if let Holder::Entry(process, entry) = shared.locks[usize::from(number)] {
             shared.outdated.push((process, entry));
             shared.outdated.sort_unstable();
+            self.oracle().lock_replaced(process, entry);
         }
-        shared.locks[usize::from(number)] = Holder::Nobody;
-        self.oracle().lock_replaced(&key(number));
+        self.shared().locks[usize::from(number)] = Holder::Nobody;
     }
 
     fn replace_term(&mut self) {

@@ -118,6 +118,7 @@ impl World {
         }
         if self.procs[usize::from(server)].reach == Reach::Local {
             self.proc(server).reach = Reach::None;
+            self.proc(server).linked = None;
             self.enter(server, client::Event::Unlinked);
         }
     }
@@ -147,6 +148,7 @@ impl Proc {
     /// The client closes its connection. What it had written arrives.
     pub(crate) fn close_current(&mut self) {
         self.reach = Reach::None;
+        self.linked = None;
         if let Some(conn) = self.conns.iter_mut().find(|conn| conn.client_end) {
             conn.client_end = false;
             conn.cut = false;
@@ -163,7 +165,7 @@ impl Turn<'_> {
     pub(crate) fn client(&mut self, now: Duration, event: client::Event) {
         self.world.tell(|| format!("    client {} <- {event:?}", self.process));
         if let client::Event::Received(Response::Ack { id }) = &event {
-            let by = self.client.highest_epoch().unwrap_or(Epoch::new(0));
+            let by = self.listens_to().expect("it is linked");
             let process = self.process;
             self.world.oracle().acknowledged(process, *id, by);
         }
@@ -248,17 +250,12 @@ impl Turn<'_> {
             }
             client::Action::Send { request, written } => self.send_request(request, written),
             client::Action::Start { entry, call, token } => {
-                let started = self.world.oracle().started(process, entry, call, token);
+                let sole = !self.world.shared.outdated.contains(&(process, entry));
+                let started = self.world.oracle().started(process, entry, call, token, sole);
                 self.world.judge(started);
                 let seen = self.client.highest_epoch();
                 if seen.is_some_and(|seen| token.epoch() < seen) {
                     self.world.judge(Err(Broken::new(2, format!("{token:?} is below an epoch that its leader has seen"))));
-                }
-                if self.world.shared.outdated.contains(&(process, entry)) {
-                    // It runs on a lock that is worth nothing, and will learn of it.
-                    if let Some(flight) = self.world.oracle().flight_of(process, entry) {
-                        flight.sole = false;
-                    }
                 }
             }
             client::Action::Joined { call, flight } => {
@@ -303,10 +300,15 @@ impl Turn<'_> {
             Verdict::LeaseLost { .. } => self.world.notice(Sometimes::LeaseLost),
             _ => {}
         }
-        let terms = self.world.living_epochs();
         let unheard = self.client_untold();
-        let judged = self.world.oracle().verdict(call, verdict, unheard, &terms);
+        let by = self.listens_to();
+        let judged = self.world.oracle().verdict(call, verdict, unheard, by);
         self.world.judge(judged);
+    }
+
+    /// The epoch of the coordinator that this process is linked to.
+    fn listens_to(&self) -> Option<Epoch> {
+        self.world.procs[usize::from(self.process)].linked
     }
 
     /// Whether a landing of this process has not reached the kernel.
@@ -439,7 +441,8 @@ impl Turn<'_> {
                     None if link == Link::LOCAL => server,
                     None => return,
                 };
-                let Some(token) = self.world.oracle().flight_of(leader, *id).map(|flight| flight.token) else { return };
+                let flight = self.world.oracle().flight_of(leader, *id).filter(|flight| !flight.expired);
+                let Some(token) = flight.map(|flight| flight.token) else { return };
                 let waits = self.world.procs.iter().any(|proc| {
                     proc.conns.iter().any(|conn| {
                         conn.server == server

@@ -215,6 +215,10 @@ impl World {
         if self.serves(frozen).is_some() || !self.procs[usize::from(frozen)].alive {
             return None;
         }
+        // What it held is not the key's lock file any more, and it does not know.
+        if self.shared.outdated.iter().any(|(process, _)| *process == frozen) {
+            return None;
+        }
         for call in self.oracle.calls.iter().filter(|call| call.process != frozen) {
             let works = |flight: &crate::oracle::Flight| flight.key == call.key && flight.is_active();
             let held = matches!(self.holder(&call.key), Holder::Entry(process, _) if process == frozen);

@@ -64,6 +64,8 @@ pub(crate) struct Flight {
     acknowledged: Option<Epoch>,
     /// Its joiners may hear `interrupted`.
     excused: bool,
+    /// Its outcome is not kept any more.
+    pub(crate) expired: bool,
 }
 
 /// A promise that did not hold.
@@ -100,6 +102,8 @@ pub(crate) struct Oracle {
     started: Vec<(Key, FencingToken)>,
     /// The newest flight of each key whose leader's call has returned.
     returned: Vec<(Key, FencingToken)>,
+    /// Somebody restored an old epoch: tokens of different terms cannot be compared any more.
+    restored: bool,
 }
 
 /// What the flight of a token ends with, unless its work was aborted.
@@ -109,7 +113,7 @@ pub(crate) fn value_of(token: FencingToken) -> Outcome {
 
 impl Oracle {
     pub(crate) fn called(&mut self, process: Process, id: CallId, key: Key) {
-        let since = newest(&self.returned, &key);
+        let since = if self.restored { None } else { newest(&self.returned, &key) };
         self.calls.push(Call { id, process, key, heard: Heard::Nothing, since });
     }
 
@@ -123,7 +127,7 @@ impl Oracle {
     }
 
     pub(crate) fn flight(&self, token: FencingToken, key: &Key) -> Option<&Flight> {
-        self.flights.iter().find(|flight| flight.token == token && flight.key == *key)
+        self.flights.iter().rfind(|flight| flight.token == token && flight.key == *key)
     }
 
     pub(crate) fn flight_of(&mut self, process: Process, entry: u64) -> Option<&mut Flight> {
@@ -131,8 +135,9 @@ impl Oracle {
     }
 
     pub(crate) fn joined(&mut self, id: CallId, token: FencingToken) -> Judged {
+        let restored = self.restored;
         let call = self.call(id, "joined a flight")?;
-        if call.since.is_some_and(|since| token <= since) {
+        if !restored && call.since.is_some_and(|since| token <= since) {
             return Err(Broken::new(
                 3,
                 format!("call {} joined {token:?}, whose leader's call had returned before it began", id.0),
@@ -146,7 +151,15 @@ impl Oracle {
         Ok(())
     }
 
-    pub(crate) fn started(&mut self, process: Process, entry: u64, id: CallId, token: FencingToken) -> Judged {
+    /// `sole`: its lock file was not replaced. Otherwise it will learn that it is not alone.
+    pub(crate) fn started(
+        &mut self,
+        process: Process,
+        entry: u64,
+        id: CallId,
+        token: FencingToken,
+        sole: bool,
+    ) -> Judged {
         let call = self.call(id, "was to lead")?;
         let key = call.key.clone();
         if call.heard != Heard::Nothing {
@@ -154,13 +167,15 @@ impl Oracle {
         }
         call.heard = Heard::Leads(token);
         let beside = self.flights.iter().find(|flight| flight.key == key && flight.is_active() && flight.sole);
-        if let Some(other) = beside {
+        if let Some(other) = beside.filter(|_| sole) {
             return Err(Broken::new(1, format!("{token:?} of process {process} runs beside {other:?}")));
         }
-        if newest(&self.started, &key).is_some_and(|last| token <= last) {
+        if sole && !self.restored && newest(&self.started, &key).is_some_and(|last| token <= last) {
             return Err(Broken::new(2, format!("{token:?} starts after {:?}", newest(&self.started, &key))));
         }
-        raise(&mut self.started, &key, token);
+        if sole {
+            raise(&mut self.started, &key, token);
+        }
         self.flights.push(Flight {
             key,
             token,
@@ -168,11 +183,12 @@ impl Oracle {
             entry,
             runs: true,
             leased: true,
-            sole: true,
+            sole,
             lost: false,
             aborted: false,
             acknowledged: None,
             excused: false,
+            expired: false,
         });
         Ok(())
     }
@@ -191,19 +207,24 @@ impl Oracle {
         }
     }
 
-    /// Somebody replaced the lock file of the key.
-    pub(crate) fn lock_replaced(&mut self, key: &Key) {
-        for flight in self.flights.iter_mut().filter(|flight| flight.key == *key && flight.is_active()) {
+    /// Somebody replaced the lock file that the entry holds.
+    pub(crate) fn lock_replaced(&mut self, process: Process, entry: u64) {
+        if let Some(flight) = self.flight_of(process, entry) {
             flight.sole = false;
         }
     }
 
     /// `hopeless`: the process can never reach a coordinator again.
     pub(crate) fn lease_lost(&mut self, process: Process, entry: u64, sole: bool, hopeless: bool) -> Judged {
-        let Some(flight) = self.flight_of(process, entry) else {
+        let restored = self.restored;
+        // Beside somebody whose lock file was replaced, nobody can tell who is right: both may be told.
+        let at = self.flights.iter().rposition(|flight| flight.process == process && flight.entry == entry);
+        let Some(at) = at else {
             return Err(Broken::new(9, format!("entry {entry} of process {process} has no lease to lose")));
         };
-        if sole && !hopeless {
+        let contested = self.flights.iter().any(|other| other.key == self.flights[at].key && !other.sole);
+        let flight = &mut self.flights[at];
+        if sole && !hopeless && !restored && !contested {
             return Err(Broken::new(8, format!("a leader that holds its lock lost its lease: {flight:?}")));
         }
         flight.lost = true;
@@ -249,12 +270,18 @@ impl Oracle {
     pub(crate) fn expired(&mut self) {
         for flight in self.flights.iter_mut().filter(|flight| !flight.runs) {
             flight.excused = true;
+            flight.expired = true;
         }
     }
 
-    /// A call ended. `unheard`: a leader's call that was told because nothing took its landing for a while. `terms`: the
-    /// epochs of the coordinators that live.
-    pub(crate) fn verdict(&mut self, id: CallId, verdict: &Verdict, unheard: bool, terms: &[Epoch]) -> Judged {
+    /// The epoch's files came back from a backup: whoever has seen no higher epoch begins anew.
+    pub(crate) fn epoch_restored(&mut self) {
+        self.restored = true;
+    }
+
+    /// A call ended. `unheard`: a leader's call that was told because nothing took its landing for a while. `by`: the
+    /// epoch of the coordinator that its process listens to.
+    pub(crate) fn verdict(&mut self, id: CallId, verdict: &Verdict, unheard: bool, by: Option<Epoch>) -> Judged {
         let call = self.call(id, &format!("hears {verdict:?}"))?.clone();
         self.left(id);
         let mut told = None;
@@ -269,7 +296,7 @@ impl Oracle {
                 if *token != theirs || *outcome != expected(told.as_ref(), *token) {
                     return wrong(3, "the outcome of another flight");
                 }
-                if call.since.is_some_and(|since| *token <= since) {
+                if !self.restored && call.since.is_some_and(|since| *token <= since) {
                     return wrong(3, "that flight's leader had returned before the call began");
                 }
             }
@@ -294,7 +321,7 @@ impl Oracle {
                     return wrong(3, "another flight was interrupted");
                 }
                 let excused = told.is_some_and(|flight| {
-                    flight.excused || flight.acknowledged.is_some_and(|epoch| !terms.contains(&epoch))
+                    flight.excused || !flight.sole || flight.acknowledged.is_some_and(|epoch| Some(epoch) != by)
                 });
                 if !excused {
                     return wrong(5, "its leader lives, and neither closed nor lost its lease");

@@ -95,6 +95,8 @@ pub(crate) struct Proc {
     pub(crate) wants: bool,
     pub(crate) client: Once<Client>,
     pub(crate) reach: Reach,
+    /// The epoch of the term that it is linked to.
+    pub(crate) linked: Option<Epoch>,
     pub(crate) conns: Vec<Conn>,
     /// Entries whose leader waits for the kernel to take the landing.
     pub(crate) untold: Vec<RequestId>,
@@ -172,6 +174,7 @@ impl World {
             wants: false,
             client: Once::new(Client::new(pid(number))),
             reach: Reach::None,
+            linked: None,
             conns: Vec::new(),
             untold: Vec::new(),
         };
@@ -238,10 +241,6 @@ impl World {
 
     pub(crate) fn serves(&self, process: Process) -> Option<&Serving> {
         self.terms.0[usize::from(process)].as_ref()
-    }
-
-    pub(crate) fn living_epochs(&self) -> Vec<Epoch> {
-        self.terms.0.iter().flatten().map(|serving| serving.epoch).collect()
     }
 
     pub(crate) fn judge(&mut self, judged: Result<(), Broken>) {

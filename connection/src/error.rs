@@ -57,7 +57,7 @@ pub enum ServeStep {
 impl fmt::Display for ServeStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ServeStep::Rehearse => "make a socket for a trial at",
+            ServeStep::Rehearse => "make a socket at",
             ServeStep::RemoveLeftOver => "remove the left-over",
             ServeStep::Bind => "bind a socket to",
             ServeStep::SetMode => "set the mode of",

@@ -28,6 +28,9 @@ pub struct Hello {
     pub directory: String,
     /// The process, as it calls itself. In another PID namespace it means nothing.
     pub pid: u32,
+    /// A number that this side drew when it began, the same in each of its connections: process ids repeat across PID namespaces.
+    #[serde(default)]
+    pub instance: u64,
     /// A server's refusal, in words. The connection ends after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
@@ -37,7 +40,7 @@ impl Hello {
     /// A hello of this process.
     pub fn new(protocol: u32, software: impl Into<String>, epoch: Epoch, directory: impl Into<String>) -> Hello {
         let (software, directory) = (software.into(), directory.into());
-        Hello { protocol, software, epoch, directory, pid: std::process::id(), refusal: None }
+        Hello { protocol, software, epoch, directory, pid: std::process::id(), instance: 0, refusal: None }
     }
 
     /// The frame that says it.

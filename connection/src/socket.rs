@@ -19,9 +19,6 @@ use std::path::PathBuf;
 
 use crate::error::{AttemptError, ServeStep};
 
-/// The name of the socket in its directory.
-pub(crate) const SOCKET: &str = "flight.sock";
-
 /// Why there is no connection.
 #[derive(Debug)]
 pub(crate) enum NoConnection {

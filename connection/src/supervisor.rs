@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. Everything happens in [`Supervisor::turn`], on the owner's thread, and it waits only in [`Supervisor::wait`]. So there are no
 //!    tasks that outlive it, and dropping the future of `next` loses nothing.
-//! 2. A turn is made only when all events were taken. So the queue is bounded by what one turn brings.
+//! 2. A turn is made only when all events were taken, and ends when it has brought some. So a peer is read as fast as the owner
+//!    handles what it says, and no faster.
 //! 3. A term ends in this order: grants stop, the listener and the connections close, the lock is released.
 //! 4. Time elects nobody. It only says when to try the lock again, and what to call the wait.
 
@@ -21,6 +22,7 @@ mod upstream;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,6 +44,9 @@ use crate::socket::Address;
 
 /// How often it is looked whether the lock, the directory and the socket are still ours.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// A turn looks no further when it has brought so many events.
+const EVENTS_IN_A_TURN: usize = 32;
 
 /// How long a close waits for peers to take what was queued for them.
 const LAST_WORDS: Duration = Duration::from_millis(250);
@@ -98,6 +103,8 @@ pub struct Supervisor {
     address: Address,
     directory: LocalDirectory,
     attention: Arc<Attention>,
+    /// Where something happened, and where nobody has looked yet.
+    sources: VecDeque<Source>,
     events: VecDeque<Event>,
     channels: BTreeMap<ConnectionId, Channel>,
     /// The deadlines of the channels.
@@ -112,6 +119,8 @@ pub struct Supervisor {
     scratch: Vec<u8>,
     /// The process that made it.
     pid: u32,
+    /// What tells this supervisor from every other one, whatever the process ids say.
+    instance: u64,
 }
 
 /// Says what is wanted of a [`Supervisor`], from any thread. Clones speak to the same one.
@@ -141,6 +150,7 @@ impl Supervisor {
             options,
             directory,
             attention: Attention::new(),
+            sources: VecDeque::new(),
             events: VecDeque::new(),
             channels: BTreeMap::new(),
             deadlines: BTreeSet::new(),
@@ -151,6 +161,8 @@ impl Supervisor {
             next_check: None,
             scratch: vec![0; CHUNK],
             pid: std::process::id(),
+            // A new hasher is keyed at random, which is all that is needed here.
+            instance: RandomState::new().hash_one(std::process::id()),
         })
     }
 
@@ -203,7 +215,7 @@ impl Supervisor {
         loop {
             // Events can come without end and without a wait. The runtime has to look at its sockets and timers now and then.
             tokio::task::consume_budget().await;
-            if let Some(event) = self.take_event() {
+            if let Some(event) = self.events.pop_front() {
                 return event;
             }
             let passes = self.turn(Instant::now());
@@ -262,27 +274,13 @@ impl Supervisor {
         backlog
     }
 
-    /// The oldest event, and what follows from its being taken.
-    fn take_event(&mut self) -> Option<Event> {
-        let event = self.events.pop_front()?;
-        if let Event::Frame(id, frame) = &event
-            && let Some(channel) = self.channels.get_mut(id)
-        {
-            let limit = self.options.max_undelivered;
-            let before = channel.undelivered;
-            channel.undelivered = before.saturating_sub(frame.length());
-            if before >= limit && channel.undelivered < limit {
-                // It was not read any more.
-                channel.bell.ring();
-            }
-        }
-        Some(event)
-    }
-
     /// Does what can be done now. True: it must be repeated after the runtime has looked at its sockets.
     fn turn(&mut self, now: Instant) -> bool {
         // Sockets before timers: what a peer said while this process was stopped must be heard before its silence is judged.
-        for source in self.attention.take() {
+        self.sources.extend(self.attention.take());
+        while self.events.len() < EVENTS_IN_A_TURN
+            && let Some(source) = self.sources.pop_front()
+        {
             match source {
                 Source::Connection(id) => self.look_at(id, now),
                 Source::Listener => self.accept(now),
@@ -343,7 +341,10 @@ impl Supervisor {
 
     /// What this process says first, with an epoch.
     fn hello(&self, epoch: Epoch) -> Hello {
-        Hello::new(self.options.protocol, &*self.options.software, epoch, self.directory.identity().to_string())
+        let mut hello =
+            Hello::new(self.options.protocol, &*self.options.software, epoch, self.directory.identity().to_string());
+        hello.instance = self.instance;
+        hello
     }
 }
 

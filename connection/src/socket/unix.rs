@@ -18,14 +18,17 @@ use interprocess::local_socket::{
 use interprocess::os::unix::local_socket::ListenerOptionsExt;
 use interprocess::os::unix::uds_local_socket as uds;
 use rustix::buffer::spare_capacity;
-use rustix::fs::{AtFlags, Mode};
+use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use tokio::io::Interest;
 use tokio::net::{UnixListener, UnixStream};
 
-use super::{Credentials, NoConnection, SOCKET, failed};
+use super::{Credentials, NoConnection, failed};
 use crate::error::{AddressError, AttemptError, ServeStep};
+
+/// The name of the socket in its directory.
+const SOCKET: &str = "flight.sock";
 
 /// A socket that is not published yet.
 const NEW: &str = "flight.new";
@@ -135,6 +138,14 @@ fn name(path: &Path) -> io::Result<Name<'_>> {
 
 /// Finds out whether a socket can be made in the directory, and leaves none.
 pub(crate) fn rehearse(address: &Address) -> Result<(), AttemptError> {
+    // What no renaming and no unlinking replaces.
+    for name in [SOCKET, NEW] {
+        let stat = rustix::fs::statat(&address.directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        if stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory) {
+            let path = address.directory.path().join(name);
+            return Err(failed(ServeStep::Rehearse, path)(io::ErrorKind::IsADirectory.into()));
+        }
+    }
     let failed = failed(ServeStep::Rehearse, address.directory.path().join(TRIAL));
     match bind(address, TRIAL) {
         Ok(_) => remove(address, TRIAL).map_err(failed),

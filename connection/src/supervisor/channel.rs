@@ -43,8 +43,6 @@ pub(super) struct Channel {
     pub(super) bell: Arc<Bell>,
     pub(super) credentials: Credentials,
     pub(super) stage: Stage,
-    /// The bytes in frames that the owner has not taken yet.
-    pub(super) undelivered: usize,
     /// When it ends if nothing happens.
     pub(super) deadline: Option<Instant>,
     waker: Waker,
@@ -80,7 +78,6 @@ impl Channel {
             bell,
             credentials,
             stage: Stage::Greeting,
-            undelivered: 0,
             deadline: None,
             decoder: FrameDecoder::new(MAX_HELLO),
             max_frame,

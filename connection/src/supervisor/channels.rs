@@ -31,7 +31,7 @@ impl Supervisor {
             self.set_deadline(id, Some(now + GRACE));
         }
         let Some(channel) = self.channels.get_mut(&id) else { return };
-        if channel.undelivered < self.options.max_undelivered && channel.is_readable() {
+        if channel.is_readable() {
             match self.read(id, now) {
                 // The others have their turn first.
                 Some(Reading::More(_)) => {
@@ -74,7 +74,6 @@ impl Supervisor {
         let Some(channel) = self.channels.get_mut(&id) else { return };
         match (channel.stage, &self.role) {
             (Stage::Open, _) => {
-                channel.undelivered += frame.length();
                 self.events.push_back(Event::Frame(id, frame));
             }
             (Stage::Greeting, Role::Serving(_)) => self.client_said_hello(id, &frame, now),

@@ -19,9 +19,6 @@ pub struct Options {
     /// earlier. There is no such limit towards the process that serves: what waits there are our own callers' values, which are in
     /// memory anyway.
     pub max_backlog: usize,
-    /// How many bytes of one connection may wait to be taken from [`Supervisor::next`](crate::Supervisor::next) before it is not read
-    /// any more: 1 MiB. One frame may pass it, and so may what is [read dry](crate::Supervisor::read_dry).
-    pub max_undelivered: usize,
     /// How long a client of our term may take to say hello: 5 s. While both were stopped, the time does not count.
     pub hello_timeout: Duration,
     /// How long somebody who holds the lock may leave us without an answer, or without a socket, before the
@@ -37,7 +34,6 @@ impl Options {
             software: software.into(),
             max_frame: DEFAULT_MAX_FRAME,
             max_backlog: 4 * DEFAULT_MAX_FRAME,
-            max_undelivered: 1 << 20,
             hello_timeout: Duration::from_secs(5),
             patience: Duration::from_millis(250),
         }

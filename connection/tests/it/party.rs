@@ -1,5 +1,6 @@
 //! A supervisor with its owner, for tests: everything it waits for is an event, within a deadline that fails loudly.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,8 +21,10 @@ pub(crate) fn local(folder: &Path) -> LocalDirectory {
 /// A supervisor and what it told.
 pub(crate) struct Party {
     pub(crate) supervisor: Supervisor,
-    /// What came while something else was waited for.
+    /// What was waited for, and what came before it.
     pub(crate) passed: Vec<Event>,
+    /// What came while others were waited for.
+    unseen: VecDeque<Event>,
 }
 
 impl Party {
@@ -32,7 +35,7 @@ impl Party {
     pub(crate) fn with(folder: &Path, options: Options) -> Party {
         let mut supervisor = Supervisor::new(local(folder), options).expect("the path is short");
         supervisor.want(true);
-        Party { supervisor, passed: Vec::new() }
+        Party { supervisor, passed: Vec::new(), unseen: VecDeque::new() }
     }
 
     /// The first event that `wanted` makes something of. Those before it are kept in `passed`.
@@ -51,7 +54,7 @@ impl Party {
         async move {
             let found = tokio::time::timeout(deadline, async {
                 loop {
-                    let event = self.supervisor.next().await;
+                    let event = self.next().await;
                     let found = wanted(&event);
                     self.passed.push(event);
                     if let Some(found) = found {
@@ -63,6 +66,13 @@ impl Party {
                 Ok(found) => found,
                 Err(_) => panic!("{caller}: it did not come within {deadline:?}; what came: {:#?}", self.passed),
             }
+        }
+    }
+
+    async fn next(&mut self) -> Event {
+        match self.unseen.pop_front() {
+            Some(event) => event,
+            None => self.supervisor.next().await,
         }
     }
 
@@ -113,18 +123,57 @@ impl Party {
             tokio::select! {
                 biased;
                 value = &mut other => return value,
-                event = self.supervisor.next() => self.passed.push(event),
+                event = self.supervisor.next() => self.unseen.push_back(event),
             }
         }
+    }
+
+    /// Goes on for so long, in which nothing may end or fail.
+    pub(crate) async fn stay_undisturbed(&mut self, during: Duration) {
+        self.attend(tokio::time::sleep(during)).await;
+        self.assert_undisturbed();
     }
 
     /// Whether anything was told of an end or a failure.
     #[track_caller]
     pub(crate) fn assert_undisturbed(&self) {
-        let disturbed = self.passed.iter().find(|event| {
+        let disturbed = self.passed.iter().chain(&self.unseen).find(|event| {
             matches!(event, Event::Disconnected(..) | Event::Deposed(_) | Event::Failed(_) | Event::EpochRaised(_))
         });
         assert!(disturbed.is_none(), "{disturbed:?}");
+    }
+}
+
+/// Goes on with both until each has found what is wanted of it.
+#[track_caller]
+pub(crate) fn meet<T, U>(
+    one: &mut Party,
+    mut of_one: impl FnMut(&Event) -> Option<T>,
+    other: &mut Party,
+    mut of_other: impl FnMut(&Event) -> Option<U>,
+) -> impl Future<Output = (T, U)> {
+    let caller = std::panic::Location::caller();
+    async move {
+        let (mut first, mut second) = (None, None);
+        let deadline = tokio::time::sleep(DEADLINE);
+        tokio::pin!(deadline);
+        loop {
+            tokio::select! {
+                event = one.next() => {
+                    first = first.or_else(|| of_one(&event));
+                    one.passed.push(event);
+                }
+                event = other.next() => {
+                    second = second.or_else(|| of_other(&event));
+                    other.passed.push(event);
+                }
+                () = &mut deadline => panic!("{caller}: not within {DEADLINE:?}: {:#?}, {:#?}", one.passed, other.passed),
+            }
+            match (first, second) {
+                (Some(first), Some(second)) => return (first, second),
+                pending => (first, second) = pending,
+            }
+        }
     }
 }
 

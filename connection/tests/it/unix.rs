@@ -7,6 +7,7 @@ mod garbage;
 mod handshake;
 mod names;
 mod process;
+mod raw;
 mod replaced;
 mod scarcity;
 mod takeover;

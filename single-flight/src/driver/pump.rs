@@ -155,9 +155,8 @@ impl State {
             let current = !matches!(request, Request::Lead { .. }) || is_current(&serving.term);
             let event = coordinator::Event::Received { link: Link::LOCAL, request, term_is_current: current };
             serving.machine.handle(now, event);
-            if let Some(entry) = written {
-                self.client.handle(now, client::Event::LandWritten { entry });
-            }
+            // Nothing says `written` here: a leader in the coordinator's process is told by the acknowledgement. If it were told now and
+            // ended its process, the outcome would go with it before the joiners' sockets have it.
         } else if let Some(uplink) = &mut self.uplink {
             match uplink.connection.queue(&request.encode()) {
                 Ok(position) => uplink.landings.extend(written.map(|entry| (position, entry))),

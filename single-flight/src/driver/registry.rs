@@ -32,13 +32,10 @@ pub(crate) fn open(path: &Path, settings: Settings) -> Result<Handle, OpenError>
     {
         return Ok(handle);
     }
-    let service = start(&directory, &settings)?;
+    let handle = start(&directory, settings)?;
     services.retain(|_, service| service.strong_count() > 0);
-    services.insert(directory.identity(), Arc::downgrade(&service));
-    match Handle::new(service, settings) {
-        Some(handle) => Ok(handle),
-        None => unreachable!("a service stops only after a handle was added"),
-    }
+    services.insert(directory.identity(), Arc::downgrade(&handle.service));
+    Ok(handle)
 }
 
 /// The directory's path leads to another directory now: whoever opens that one finds the same service.
@@ -48,7 +45,7 @@ pub(super) fn moved(service: &Arc<Service>, to: DirectoryIdentity) {
     services.entry(to).or_insert_with(|| Arc::downgrade(service));
 }
 
-fn start(directory: &LocalDirectory, settings: &Settings) -> Result<Arc<Service>, OpenError> {
+fn start(directory: &LocalDirectory, settings: Settings) -> Result<Handle, OpenError> {
     let key_locks = KeyLocks::new(directory)?;
     let runtime = thread::runtime().map_err(|source| thread::failed(directory, source))?;
     let supervisor = {
@@ -79,6 +76,8 @@ fn start(directory: &LocalDirectory, settings: &Settings) -> Result<Arc<Service>
     };
     let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
     let service = Arc::new(Service::new(number, state, supervisor.handle()));
-    thread::spawn(service.clone(), supervisor, runtime).map_err(|source| thread::failed(directory, source))?;
-    Ok(service)
+    // Before the thread: it ends when it finds no handle.
+    let handle = Handle::new(service.clone(), settings).expect("a service that has no thread yet is not stopping");
+    thread::spawn(service, supervisor, runtime).map_err(|source| thread::failed(directory, source))?;
+    Ok(handle)
 }

@@ -87,15 +87,16 @@ impl Service {
             if wake_thread {
                 self.wake.notify_one();
             }
-            for effect in list {
-                effect.run(&self.supervisor);
-            }
+            // Before the effects: a leader that is told may end its process at once, with what is not in the sockets yet.
             let mut written = Vec::new();
             for (connection, marked) in touched {
                 let taken = connection.flush();
                 if marked || taken.backlog > 0 {
                     written.push((connection.id(), taken));
                 }
+            }
+            for effect in list {
+                effect.run(&self.supervisor);
             }
             if written.is_empty() {
                 return;
@@ -237,7 +238,9 @@ impl Handle {
             let mut state = self.service.state();
             state.owners.remove(&self.owner);
             state.closers.remove(&self.owner);
-            state.is_unused()
+            // A handle that is opened from now on starts another service: this one must not be kept from its end.
+            state.stopping |= state.is_unused();
+            state.stopping
         };
         self.service.wake.notify_one();
         if last {
@@ -254,14 +257,17 @@ impl Handle {
 
     /// Asks the coordinator what is in flight.
     pub(crate) async fn status(&self) -> Status {
-        let (asker, answer) = oneshot::channel::<Option<StatusReport>>();
-        if !self.service.is_forked() {
-            self.service.with(|state, now| {
-                let ticket = state.number();
-                state.askers.insert(ticket, asker);
-                state.client.handle(now, Event::AskStatus { ticket });
-            });
+        if self.service.is_forked() {
+            // The lock of the state may be held by a thread that only the parent has.
+            let state = "is not known: the handle is from before a fork".to_owned();
+            return Status { pid: None, state, report: None, held: Vec::new() };
         }
+        let (asker, answer) = oneshot::channel::<Option<StatusReport>>();
+        self.service.with(|state, now| {
+            let ticket = state.number();
+            state.askers.insert(ticket, asker);
+            state.client.handle(now, Event::AskStatus { ticket });
+        });
         let report = answer.await.unwrap_or(None);
         let state = self.service.state();
         Status {

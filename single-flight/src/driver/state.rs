@@ -56,6 +56,8 @@ pub(super) struct Peer {
     pub(super) deliveries: VecDeque<(u64, u64)>,
     /// Bytes waited when it was last looked at.
     pub(super) backlogged: bool,
+    /// How many bytes the kernel had taken then.
+    pub(super) taken: u64,
 }
 
 pub(super) struct Uplink {
@@ -124,6 +126,11 @@ impl State {
             peer.backlogged = written.backlog > 0;
             let event = crate::coordinator::Event::Backlog { link, bytes: written.backlog, written: written.position };
             serving.machine.handle(now, event);
+        }
+        // A landing of our own, which waits for its acknowledgement, is not stuck while a joiner reads.
+        let progress = written.position > std::mem::replace(&mut peer.taken, written.position);
+        if progress && written.backlog > 0 {
+            self.client.handle(now, crate::client::Event::Progress);
         }
         for delivery in delivered {
             serving.machine.handle(now, crate::coordinator::Event::Delivered { link, delivery });

@@ -161,7 +161,8 @@ impl State {
         let (epoch, pid) = (term.epoch(), std::process::id());
         tracing::info!(%epoch, "this process is the coordinator");
         let mut machine = Coordinator::new(now, epoch, pid);
-        let client = ClientId(u64::from(pid));
+        // Our own client makes no connection, and nobody else is told by this number.
+        let client = ClientId(0);
         machine.handle(now, coordinator::Event::Connected { link: Link::LOCAL, client, pid });
         self.serving = Some(Serving { machine, term, peers: BTreeMap::new(), links: HashMap::new() });
         self.client.handle(now, client::Event::Linked { epoch });
@@ -170,11 +171,10 @@ impl State {
     fn handle_accepted(&mut self, now: Time, connection: Connection) {
         let link = Link(self.number());
         let Some(serving) = &mut self.serving else { return };
-        let pid = connection.peer().hello.pid;
+        let (pid, client) = (connection.peer().hello.pid, ClientId(connection.peer().hello.instance));
         serving.links.insert(connection.id(), link);
-        let client = ClientId(u64::from(pid));
         serving.machine.handle(now, coordinator::Event::Connected { link, client, pid });
-        serving.peers.insert(link, Peer { connection, deliveries: VecDeque::new(), backlogged: false });
+        serving.peers.insert(link, Peer { connection, deliveries: VecDeque::new(), backlogged: false, taken: 0 });
     }
 
     fn handle_frame(&mut self, now: Time, connection: ConnectionId, frame: &Frame) {

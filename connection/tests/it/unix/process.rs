@@ -9,12 +9,14 @@ use std::thread;
 use std::time::Instant;
 
 use flight_connection::{Connection, DisconnectReason, Event, Phase, Supervisor};
+use rustix::fs::Mode;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::party::{DEADLINE, local, options, say};
 
 const FOLDER: &str = "FLIGHT_CONNECTION_TEST_FOLDER";
 const DESCRIPTORS: &str = "FLIGHT_CONNECTION_TEST_DESCRIPTORS";
+const UMASK: &str = "FLIGHT_CONNECTION_TEST_UMASK";
 
 /// The other process.
 pub(crate) struct Process {
@@ -33,6 +35,12 @@ impl Process {
     pub(crate) fn start_with_descriptors(folder: &Path, descriptors: u64) -> Process {
         Process::start_with(folder, |command| {
             command.env(DESCRIPTORS, descriptors.to_string());
+        })
+    }
+
+    pub(crate) fn start_with_umask(folder: &Path, umask: u32) -> Process {
+        Process::start_with(folder, |command| {
+            command.env(UMASK, umask.to_string());
         })
     }
 
@@ -148,6 +156,9 @@ fn a_party_in_a_process_of_its_own() {
         let limit = Some(descriptors.parse::<u64>().unwrap());
         setrlimit(Resource::Nofile, Rlimit { current: limit, maximum: limit }).unwrap();
     }
+    if let Ok(umask) = std::env::var(UMASK) {
+        rustix::process::umask(Mode::from_raw_mode(umask.parse().unwrap()));
+    }
     let (commands, mut commanded) = tokio::sync::mpsc::unbounded_channel();
     thread::spawn(move || {
         for line in std::io::stdin().lines().map_while(Result::ok) {
@@ -171,6 +182,11 @@ fn a_party_in_a_process_of_its_own() {
                         supervisor.close().await;
                         tell("closed");
                         return;
+                    }
+                    Some("umask") => {
+                        let umask = rustix::process::umask(Mode::empty());
+                        rustix::process::umask(umask);
+                        tell(&format!("umask {:o}", umask.as_raw_mode()));
                     }
                     Some("resign") => supervisor.resign(),
                     Some("unwanted") => supervisor.want(false),

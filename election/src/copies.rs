@@ -13,6 +13,11 @@
 //!    damaged before: a crash would tear the only good copy.
 //! 3. Only the holder of the lock writes, and looks before and after whether it holds the lock that others would take. See
 //!    [`write`].
+//!
+//! What that does not cover: a holder that is stalled between its first look and the rename (an fsync lies between them), while the
+//! lock file is removed twice and two others are elected, puts its older number over theirs, finds itself replaced, and fails. The
+//! files are then one number behind, and the next term may have the number of the last one. It takes somebody who removes lock
+//! files over and over; the rule that nobody does is the base of every lock file.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,12 +1,14 @@
 //! Lock files and directories that somebody removed, replaced or touched.
 
+use std::collections::HashSet;
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::hint;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{self, ScopedJoinHandle};
+use std::sync::{Barrier, Mutex};
+use std::thread;
 
-use flight_election::CampaignError;
+use flight_election::{CampaignError, Election};
 use flight_key_lock::LocalDirectory;
 
 use crate::{LOCK_FILE, election, election_in, lock_is_free, win};
@@ -40,40 +42,50 @@ fn a_lock_file_that_was_replaced_ends_the_term() {
 }
 
 #[test]
-fn however_often_the_lock_file_is_removed_no_epoch_is_won_twice() {
+fn a_lock_file_that_is_removed_in_the_middle_of_a_campaign_makes_no_epoch_twice() {
+    const ROUNDS: u32 = 150;
     let (folder, _) = election();
-    let attempts = AtomicUsize::new(0);
+    let round = Barrier::new(3);
     let epochs = Mutex::new(Vec::new());
-    let candidate = || {
-        let election = election_in(folder.path());
-        for _ in 0..600 {
-            attempts.fetch_add(1, Ordering::Relaxed);
-            match election.try_campaign() {
-                Ok(None) => thread::yield_now(),
-                Ok(Some(leadership)) => epochs.lock().expect("nobody panics").push(leadership.epoch()),
-                Err(CampaignError::LockReplaced { .. }) => {}
-                Err(error) => panic!("{error}"),
-            }
-        }
+    let campaign = |election: &Election| match election.try_campaign() {
+        Ok(won) => won.map(|leadership| epochs.lock().expect("nobody panics").push(leadership.epoch())).is_some(),
+        Err(CampaignError::LockReplaced { .. }) => true,
+        Err(error) => panic!("{error}"),
     };
     thread::scope(|scope| {
-        let candidates: Vec<_> = (0..3).map(|_| scope.spawn(candidate)).collect();
-        let mut seen = 0;
-        while !candidates.iter().all(ScopedJoinHandle::is_finished) {
-            // Once for each attempt, at any point of it.
-            let now = attempts.load(Ordering::Relaxed);
-            if now != seen {
-                seen = now;
-                let _ = fs::remove_file(folder.path().join(LOCK_FILE));
+        scope.spawn(|| {
+            let election = election_in(folder.path());
+            for _ in 0..ROUNDS {
+                round.wait();
+                campaign(&election);
+                round.wait();
             }
-            thread::yield_now();
+        });
+        // This one tries until it has won or lost: it is there at once when the lock file is gone.
+        scope.spawn(|| {
+            let election = election_in(folder.path());
+            for _ in 0..ROUNDS {
+                round.wait();
+                while !campaign(&election) {
+                    hint::spin_loop();
+                }
+                round.wait();
+            }
+        });
+        let random = RandomState::new();
+        for number in 0..ROUNDS {
+            round.wait();
+            // At any point of their campaigns.
+            for _ in 0..random.hash_one(number) % 20_000 {
+                hint::spin_loop();
+            }
+            let _ = fs::remove_file(folder.path().join(LOCK_FILE));
+            round.wait();
         }
     });
-    let mut epochs = epochs.into_inner().expect("nobody panics");
-    let won = epochs.len();
-    epochs.sort_unstable();
-    epochs.dedup();
-    assert_eq!(epochs.len(), won, "an epoch was won twice");
+    let epochs = epochs.into_inner().expect("nobody panics");
+    let distinct: HashSet<_> = epochs.iter().collect();
+    assert_eq!(distinct.len(), epochs.len(), "an epoch was won twice: {epochs:?}");
 }
 
 #[cfg(unix)]

@@ -25,12 +25,10 @@ pub(super) enum Effect {
     Status(oneshot::Sender<Option<StatusReport>>, Option<StatusReport>),
     /// Close a connection.
     Close(Connection),
-    /// Say whether a coordinator is needed.
-    Want(bool),
 }
 
 impl Effect {
-    pub(super) fn run(self, supervisor: &flight_connection::SupervisorHandle) {
+    pub(super) fn run(self) {
         match self {
             Effect::Start(slot, lease) => {
                 if let Some((runtime, work, lease)) = slot.take_work(lease) {
@@ -44,7 +42,6 @@ impl Effect {
             Effect::Closed(closer) => drop(closer.send(())),
             Effect::Status(asker, report) => drop(asker.send(report)),
             Effect::Close(connection) => connection.close(),
-            Effect::Want(wanted) => supervisor.want(wanted),
         }
     }
 }

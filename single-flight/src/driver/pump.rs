@@ -94,7 +94,8 @@ impl State {
                     effects.list.push(Effect::Lose(controller));
                 }
             }
-            client::Action::Want(wanted) => effects.list.push(Effect::Want(wanted)),
+            // Under the lock, so that the last word is the last one said.
+            client::Action::Want(wanted) => service.supervisor.want(wanted),
             client::Action::Closed { owner } => {
                 if let Some(closer) = self.closers.remove(&owner) {
                     effects.list.push(Effect::Closed(closer));

@@ -96,7 +96,7 @@ impl Service {
                 }
             }
             for effect in list {
-                effect.run(&self.supervisor);
+                effect.run();
             }
             if written.is_empty() {
                 return;

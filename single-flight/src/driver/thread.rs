@@ -160,12 +160,26 @@ impl State {
     fn handle_elected(&mut self, now: Time, term: Term) {
         let (epoch, pid) = (term.epoch(), std::process::id());
         tracing::info!(%epoch, "this process is the coordinator");
+        self.sweep_key_locks();
         let mut machine = Coordinator::new(now, epoch, pid);
         // Our own client makes no connection, and nobody else is told by this number.
         let client = ClientId(0);
         machine.handle(now, coordinator::Event::Connected { link: Link::LOCAL, client, pid });
         self.serving = Some(Serving { machine, term, peers: BTreeMap::new(), links: HashMap::new() });
         self.client.handle(now, client::Event::Linked { epoch });
+    }
+
+    /// Once in a term, the files of idle keys are removed, on a thread of its own: there may be many.
+    fn sweep_key_locks(&self) {
+        let key_locks = self.key_locks.clone();
+        let thread = std::thread::Builder::new().name("single-flight-sweep".to_owned());
+        let swept = thread.spawn(move || match key_locks.sweep() {
+            Ok(sweep) => tracing::debug!(?sweep, "removed the lock files of idle keys"),
+            Err(error) => tracing::warn!(%error, "could not remove the lock files of idle keys"),
+        });
+        if let Err(error) = swept {
+            tracing::warn!(%error, "could not start the sweep of the lock files of idle keys");
+        }
     }
 
     fn handle_accepted(&mut self, now: Time, connection: Connection) {

@@ -18,9 +18,12 @@ use crate::sweep::{self, Growth, Sweep};
 /// The folder of the lock files. Part of the frozen format.
 const FOLDER: &str = "execution-locks";
 
-/// Others look at a lock by taking it, and let go some microseconds later. After so long it is held, unless a looker was stopped or the
-/// machine is overloaded.
+/// Others look at a lock by taking it, and let go some microseconds later. One that is busy all this time is held, unless a looker was stopped.
 const LOOKED_AT: Duration = Duration::from_millis(2);
+
+/// So often it is looked at in this time. Counted, because a busy machine may let the time pass between two looks, and it happens often
+/// enough that both meet somebody else's.
+const LOOKS: u32 = 8;
 
 /// How often in a row the folder may be found removed. Each time it is made again.
 const FOLDERS: u32 = 10;
@@ -109,14 +112,15 @@ impl KeyLocks {
 
     /// Takes the key's lock if nobody holds it. `None`: somebody does.
     ///
-    /// Others look at a lock by taking it for a moment, so that a busy lock is looked at again for 2 ms before it counts as held. It blocks
-    /// the thread for so long at most.
+    /// Others look at a lock by taking it for a moment, so that a busy lock is looked at eight times in 2 ms before it counts as held. It
+    /// blocks the thread for so long.
     ///
     /// # Errors
     ///
     /// See [`LockError`]. Nothing is held then.
     pub fn try_acquire(&self, key: &[u8]) -> Result<Option<KeyLock>, LockError> {
-        self.acquire_blocking(key, Some(LOOKED_AT))
+        let name = KeyLocks::file_name(key);
+        look_past_others(|| self.look_at(&name, key))
     }
 
     /// Waits for the key's lock, as long as it takes.
@@ -157,7 +161,19 @@ impl KeyLocks {
     /// See [`LockError`]. Nothing is held then.
     pub fn acquire_blocking(&self, key: &[u8], timeout: Option<Duration>) -> Result<Option<KeyLock>, LockError> {
         let name = KeyLocks::file_name(key);
-        self.poll(timeout, || self.look_at(&name, key))
+        let begun = Instant::now();
+        let mut backoff = Backoff::new();
+        loop {
+            // Read before the look, so that there is one after the limit is reached.
+            let left = timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(begun.elapsed()));
+            if let Some(lock) = self.look_at(&name, key)? {
+                return Ok(Some(lock));
+            }
+            if left.is_zero() {
+                return Ok(None);
+            }
+            thread::sleep(backoff.draw().min(left));
+        }
     }
 
     /// Whether somebody holds the key's lock, this process included. Like [`try_acquire`](KeyLocks::try_acquire) it may block for 2 ms.
@@ -170,7 +186,7 @@ impl KeyLocks {
     /// See [`LockError`].
     pub fn try_is_held(&self, key: &[u8]) -> Result<bool, LockError> {
         let name = KeyLocks::file_name(key);
-        let free = self.poll(Some(LOOKED_AT), || match self.attempt(&name, key, IfMissing::Leave)? {
+        let free = look_past_others(|| match self.attempt(&name, key, IfMissing::Leave)? {
             Attempt::Locked { .. } | Attempt::Missing => Ok(Some(())),
             Attempt::Busy => Ok(None),
         })?;
@@ -187,27 +203,6 @@ impl KeyLocks {
     /// When the folder cannot be listed, or a file cannot be locked or removed. What was removed until then is removed.
     pub fn sweep(&self) -> Result<Sweep, LockError> {
         sweep::sweep(&self.folder(), usize::MAX)
-    }
-
-    /// Looks until there is something, and a last time when the limit is reached.
-    fn poll<T>(
-        &self,
-        limit: Option<Duration>,
-        mut look: impl FnMut() -> Result<Option<T>, LockError>,
-    ) -> Result<Option<T>, LockError> {
-        let begun = Instant::now();
-        let mut backoff = Backoff::new();
-        loop {
-            // Read before the look, so that there is one after the limit is reached.
-            let left = limit.map_or(Duration::MAX, |limit| limit.saturating_sub(begun.elapsed()));
-            if let Some(found) = look()? {
-                return Ok(Some(found));
-            }
-            if left.is_zero() {
-                return Ok(None);
-            }
-            thread::sleep(backoff.draw().min(left));
-        }
     }
 
     /// One look, in the folder that is at its path by now.
@@ -238,6 +233,17 @@ impl KeyLocks {
         *self.shared.folder.lock().unwrap_or_else(PoisonError::into_inner) = folder.clone();
         Ok(folder)
     }
+}
+
+/// Looks as long as it may be others' looks that make the lock busy.
+fn look_past_others<T>(mut look: impl FnMut() -> Result<Option<T>, LockError>) -> Result<Option<T>, LockError> {
+    for _ in 1..LOOKS {
+        if let Some(found) = look()? {
+            return Ok(Some(found));
+        }
+        thread::sleep(LOOKED_AT / (LOOKS - 1));
+    }
+    look()
 }
 
 fn open_folder(directory: &LocalDirectory) -> Result<LocalDirectory, LockError> {

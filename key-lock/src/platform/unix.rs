@@ -197,10 +197,14 @@ pub(crate) fn unlock(file: &File) -> io::Result<()> {
     Ok(retry_on_intr(|| rustix::fs::flock(file, FlockOperation::Unlock))?)
 }
 
+/// The lowest number under which a child gets the lock: 0 to 2 are its standard streams, and a shell script opens and closes 3 to 9 as it
+/// likes, which would end the lock under it.
+const FIRST_HANDED: i32 = 10;
+
 /// Starts a child that inherits the open file.
 pub(crate) fn spawn_with(file: &File, command: &mut Command) -> io::Result<Child> {
-    // Above 2: the numbers below are the child's standard streams. Closed when this returns, the child has its own by then.
-    let handed = rustix::io::fcntl_dupfd_cloexec(file, 3)?;
+    // A copy, closed when this returns: the child has its own by then.
+    let handed = rustix::io::fcntl_dupfd_cloexec(file, FIRST_HANDED)?;
     let number = Arc::new(AtomicI32::new(handed.as_raw_fd()));
     let seen_by_child = Arc::clone(&number);
     let keep_open = move || {

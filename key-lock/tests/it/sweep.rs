@@ -1,0 +1,93 @@
+//! The removal of idle keys' files, beside those who use them.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tempfile::tempdir;
+
+use super::actor::{Actor, role, say};
+use super::{append, assert_no_overlap, is_held, lock_files, locks_at, names, take};
+
+#[test]
+fn a_sweep_removes_the_files_of_idle_keys_alone() {
+    let home = tempdir().expect("a directory");
+    let locks = locks_at(home.path());
+    let held = take(&locks, "held");
+    for key in 0..100 {
+        drop(take(&locks, format!("idle {key}")));
+    }
+    let foreign = home.path().join("execution-locks/README");
+    fs::write(&foreign, "not ours").expect("a file");
+
+    let sweep = locks.sweep().expect("a sweep");
+
+    assert_eq!((sweep.seen, sweep.removed), (101, 100));
+    assert_eq!(lock_files(home.path()).len(), 2);
+    assert!(foreign.exists(), "a stranger's file is a stranger's");
+    assert!(held.is_current().expect("a look") && is_held(&locks, "held"));
+}
+
+#[test]
+fn the_folder_stays_bounded_without_being_asked() {
+    let home = tempdir().expect("a directory");
+    let locks = locks_at(home.path());
+    for key in 0_u32..5_500 {
+        drop(locks.look(&key.to_le_bytes()).expect("a look").expect("nobody holds it"));
+    }
+    let files = lock_files(home.path()).len();
+    assert!(files < 2_000, "{files} files of idle keys");
+}
+
+const ROUNDS: usize = 300;
+
+fn work(directory: &Path, who: &str) {
+    let locks = locks_at(directory);
+    for round in 0..ROUNDS {
+        let lock = locks.acquire_blocking(b"k", None).expect("a wait").expect("no limit");
+        append(&directory.join("log"), &format!("start {who} {round}"));
+        append(&directory.join("log"), &format!("end {who} {round}"));
+        lock.unlock().expect("an unlock");
+        // Leaves the sweeper a moment in which the key is idle.
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
+#[test]
+fn a_sweep_beside_workers_never_lets_two_in() {
+    role("work", |directory| {
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| work(directory, &format!("{} b", std::process::id())));
+            work(directory, &format!("{} a", std::process::id()));
+            other.join().expect("no panic");
+        });
+        say("worked");
+    });
+    let home = tempdir().expect("a directory");
+    let test = "sweep::a_sweep_beside_workers_never_lets_two_in";
+    let mut workers: Vec<_> = (0..2).map(|_| Actor::start(test, "work", home.path())).collect();
+    let done = AtomicBool::new(false);
+    let removed = std::thread::scope(|scope| {
+        let sweeper = scope.spawn(|| {
+            let locks = locks_at(home.path());
+            let mut removed = 0;
+            while !done.load(Ordering::SeqCst) {
+                removed += locks.sweep().expect("a sweep").removed;
+            }
+            removed
+        });
+        work(home.path(), "test");
+        for worker in &mut workers {
+            worker.hear("worked");
+        }
+        done.store(true, Ordering::SeqCst);
+        sweeper.join().expect("no panic")
+    });
+    for worker in workers {
+        worker.succeeds();
+    }
+    assert_eq!(assert_no_overlap(&home.path().join("log")), 5 * ROUNDS);
+    assert!(removed > 10, "the sweeper found the file idle {removed} times: too few to prove anything");
+    assert_eq!(names(home.path()), ["execution-locks", "log"]);
+}

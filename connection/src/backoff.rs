@@ -57,6 +57,7 @@ impl Random {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that panics has failed, and says where")]
 mod tests {
     use super::*;
 

@@ -12,6 +12,8 @@ pub mod memory;
 mod outbox;
 mod socket;
 mod supervisor;
+#[cfg(windows)]
+mod user;
 
 pub use flight_fencing::Epoch;
 

@@ -141,6 +141,7 @@ impl Outbox {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that panics has failed, and says where")]
 mod tests {
     use super::*;
     use crate::frame::FrameFault;

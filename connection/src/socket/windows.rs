@@ -6,8 +6,6 @@
 //! Everybody can make a pipe of any name. So the server insists on making the first one of its name, and the client looks whose process
 //! serves before it says anything.
 
-mod user;
-
 use std::fmt;
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -27,9 +25,9 @@ use windows_sys::Win32::Foundation::{
 use windows_sys::Win32::System::Pipes::{GetNamedPipeClientProcessId, GetNamedPipeServerProcessId, PeekNamedPipe};
 use windows_sys::core::BOOL;
 
-use self::user::Rights;
 use super::{Credentials, NoConnection, failed};
 use crate::error::{AddressError, AttemptError, ServeStep};
+use crate::user::{self, Rights};
 
 /// What a pipe received lies in a buffer that its last reading has begun to fill. After one look of the runtime it is known, and after
 /// a second one without news there was no more.
@@ -270,7 +268,8 @@ impl Socket {
 
     /// Says that nothing follows. What was sent before stays readable.
     pub(crate) fn shutdown(&self) {
-        drop(self.pipe.write().unwrap_or_else(PoisonError::into_inner).take());
+        let pipe = self.pipe.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(pipe);
     }
 
     fn pipe(&self) -> RwLockReadGuard<'_, Option<Pipe>> {

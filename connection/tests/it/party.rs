@@ -130,6 +130,7 @@ impl Party {
 
     /// Goes on for so long, in which nothing may end or fail.
     pub(crate) async fn stay_undisturbed(&mut self, during: Duration) {
+        // tidy: that nothing happens can only be seen by letting time pass
         self.attend(tokio::time::sleep(during)).await;
         self.assert_undisturbed();
     }
@@ -155,6 +156,7 @@ pub(crate) fn meet<T, U>(
     let caller = std::panic::Location::caller();
     async move {
         let (mut first, mut second) = (None, None);
+        // tidy: the deadline of the test
         let deadline = tokio::time::sleep(DEADLINE);
         tokio::pin!(deadline);
         loop {

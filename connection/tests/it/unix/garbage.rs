@@ -173,6 +173,7 @@ async fn the_time_in_which_this_process_was_stopped_does_not_count() {
     server.supervisor.read_dry(None, 1);
     server.until(|event| matches!(event, flight_connection::Event::Dry(1)).then_some(())).await;
     // Its whole process stands still, as it does while it is stopped.
+    // tidy: it stands for the time in which the process is stopped
     std::thread::sleep(Duration::from_millis(1_500));
     // One look, after which an impatient server would have closed.
     let look = tokio::time::timeout(Duration::from_millis(20), server.supervisor.next());

@@ -26,6 +26,7 @@ async fn a_server_without_descriptors_serves_those_it_has_and_lets_others_in_lat
     #[cfg(target_os = "linux")]
     {
         let before = server.processor_time();
+        // tidy: the time over which the processor time is measured
         std::thread::sleep(std::time::Duration::from_secs(1));
         let used = server.processor_time() - before;
         assert!(used < 0.2, "it spins: {used} s of processor time in a second");

@@ -14,14 +14,13 @@ use windows_sys::Win32::Security::{
 use windows_sys::Win32::System::Threading::{
     GetCurrentProcess, OpenProcess, OpenProcessToken, PROCESS_QUERY_LIMITED_INFORMATION,
 };
-
-use super::succeeded;
+use windows_sys::core::BOOL;
 
 /// The system itself, which may do everything anyway.
 const LOCAL_SYSTEM: &str = "S-1-5-18";
 
 /// Whether the process belongs to the user of this one, or to the system.
-pub(super) fn is_trusted(pid: u32) -> io::Result<bool> {
+pub(crate) fn is_trusted(pid: u32) -> io::Result<bool> {
     // SAFETY: the call takes plain numbers.
     let process = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) };
     if process.is_null() {
@@ -60,6 +59,10 @@ fn user_of(process: HANDLE) -> io::Result<String> {
     Ok(text.read())
 }
 
+fn succeeded(result: BOOL) -> io::Result<()> {
+    if result == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Memory that the system has allocated for us.
 #[derive(Debug)]
 struct Local(*mut core::ffi::c_void);
@@ -91,7 +94,7 @@ impl Drop for Local {
 
 /// Who may use a pipe: this user and the system.
 #[derive(Debug)]
-pub(super) struct Rights {
+pub(crate) struct Rights {
     descriptor: Local,
 }
 
@@ -99,7 +102,7 @@ pub(super) struct Rights {
 unsafe impl Send for Rights {}
 
 impl Rights {
-    pub(super) fn of_this_user() -> io::Result<Rights> {
+    pub(crate) fn of_this_user() -> io::Result<Rights> {
         // Not inherited; all access for the two, and so none for others.
         let text = format!("D:P(A;;GA;;;{LOCAL_SYSTEM})(A;;GA;;;{})", our_user()?);
         let text: Vec<u16> = text.encode_utf16().chain([0]).collect();
@@ -121,7 +124,7 @@ impl Rights {
     }
 
     /// Valid as long as this value lives.
-    pub(super) fn attributes(&self) -> SECURITY_ATTRIBUTES {
+    pub(crate) fn attributes(&self) -> SECURITY_ATTRIBUTES {
         let length = u32::try_from(size_of::<SECURITY_ATTRIBUTES>()).unwrap_or(0);
         SECURITY_ATTRIBUTES { nLength: length, lpSecurityDescriptor: self.descriptor.0, bInheritHandle: 0 }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::tempdir;
 
 use super::actor::{Actor, role};
-use super::{DEADLINE, is_held, locks_at, take};
+use super::{DEADLINE, home_in_memory, is_held, locks_at, take};
 
 /// A child that says so once it runs, and ends with its standard input, which the test holds.
 fn long_command() -> Command {
@@ -162,7 +162,7 @@ fn a_child_that_cannot_be_started_leaves_the_lock_as_it_was() {
 /// A child between fork and exec has every descriptor of its parent. Freed by closing alone, the key would be held for that moment.
 #[test]
 fn an_unlock_is_seen_at_once_while_other_threads_start_processes() {
-    let home = tempdir().expect("a directory");
+    let home = home_in_memory();
     let locks = locks_at(home.path());
     let done = AtomicBool::new(false);
     let (busy, started) = std::thread::scope(|scope| {

@@ -32,6 +32,11 @@ fn locks_at(directory: impl AsRef<Path>) -> KeyLocks {
     KeyLocks::new(&directory).expect("a folder for locks")
 }
 
+/// A temporary directory in memory, where there is one: for tests that make thousands of files, and not to keep disks busy.
+fn home_in_memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
+}
+
 /// Takes the lock of a key that must be free.
 fn take(locks: &KeyLocks, key: impl AsRef<[u8]>) -> KeyLock {
     locks.try_acquire(key.as_ref()).expect("a lock that can be tried").expect("a key that nobody holds")

@@ -152,7 +152,10 @@ impl State {
 
     fn handle_connected(&mut self, now: Time, connection: Connection) {
         let epoch = connection.peer().hello.epoch;
-        tracing::info!(%epoch, pid = ?connection.peer().pid, "connected to the coordinator");
+        let pid = connection.peer().pid;
+        tracing::info!(%epoch, ?pid, "connected to the coordinator");
+        // The supervisor says so too, but a call may have ended before that is heard.
+        self.phase = Phase::Connected { pid, epoch };
         self.uplink = Some(Uplink { connection, landings: VecDeque::new() });
         self.client.handle(now, client::Event::Linked { epoch });
     }
@@ -160,6 +163,7 @@ impl State {
     fn handle_elected(&mut self, now: Time, term: Term) {
         let (epoch, pid) = (term.epoch(), std::process::id());
         tracing::info!(%epoch, "this process is the coordinator");
+        self.phase = Phase::Serving { epoch };
         self.sweep_key_locks();
         let mut machine = Coordinator::new(now, epoch, pid);
         // Our own client makes no connection, and nobody else is told by this number.
@@ -215,8 +219,7 @@ impl State {
 
     fn handle_disconnected(&mut self, now: Time, connection: ConnectionId) {
         if self.uplink.as_ref().is_some_and(|uplink| uplink.connection.id() == connection) {
-            self.uplink = None;
-            self.client.handle(now, client::Event::Unlinked);
+            self.disconnect(now);
             return;
         }
         let Some(serving) = &mut self.serving else { return };
@@ -230,6 +233,7 @@ impl State {
     fn disconnect(&mut self, now: Time) {
         let linked = self.serving.take().is_some() || self.uplink.take().is_some();
         if linked {
+            self.phase = Phase::Connecting;
             self.client.handle(now, client::Event::Unlinked);
         }
     }

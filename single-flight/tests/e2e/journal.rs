@@ -56,7 +56,7 @@ impl Journal {
             let broken = |what: &str| panic!("line {} of the journal, {line:?}: {what}\n{text}", number + 1);
             match words[..] {
                 ["start", key, token, pid] => {
-                    let (token, pid) = (token.parse().unwrap(), pid.parse().unwrap());
+                    let (token, pid): (u64, u32) = (token.parse().unwrap(), pid.parse().unwrap());
                     if let Some((other, by)) = running.insert(key, (token, pid)) {
                         broken(&format!("process {by} still runs flight {other} of the key"));
                     }
@@ -72,7 +72,7 @@ impl Journal {
                     running.retain(|of, flight| *of != key || *flight != this);
                 }
                 ["kill", pid] => {
-                    let pid = pid.parse().unwrap();
+                    let pid: u32 = pid.parse().unwrap();
                     running.retain(|_, (_, by)| *by != pid);
                 }
                 _ => broken("this is no line of a journal"),

@@ -1,0 +1,135 @@
+//! What happens to the process that connects the others.
+
+use std::time::{Duration, Instant};
+
+use crate::group::Group;
+
+#[test]
+fn the_coordinator_is_killed_while_a_work_runs() {
+    let group = Group::new();
+    let coordinator = group.coordinator();
+    let [leader, first, second] = group.members();
+    let token = leader.leads("a", "k");
+    first.joins("b", "k", token);
+    second.joins("b", "k", token);
+    coordinator.kill();
+    // They find each other again before the work ends.
+    let late = group.member();
+    late.joins("c", "k", token);
+    let epoch = (late.calls("d", "other") >> 32) as u32;
+    assert!(u64::from(epoch) > token >> 32);
+    leader.tell("finish a");
+    for (member, id) in [(&leader, "a"), (&first, "b"), (&second, "b"), (&late, "c")] {
+        assert_eq!(member.hear_number(&format!("landed {id}")), token);
+    }
+    assert_eq!(group.check().runs("k"), 1);
+    println!("the work ran once; its two joiners and one that came under the next coordinator got its value");
+}
+
+#[test]
+fn the_coordinator_is_killed_while_a_work_lands() {
+    let group = Group::new();
+    for round in 0..20 {
+        let key = format!("k-{round}");
+        let [leader, first, second] = group.members();
+        let coordinator = group.member();
+        coordinator.calls("first", "first");
+        let token = leader.leads("a", &key);
+        first.joins("b", &key, token);
+        second.joins("b", &key, token);
+        let now = leader.status().coordinator;
+        leader.tell("finish a");
+        // At whatever point of the landing this meets it.
+        if now == coordinator.pid() {
+            coordinator.kill();
+        }
+        for (member, id) in [(&leader, "a"), (&first, "b"), (&second, "b")] {
+            assert_eq!(member.hear_number(&format!("landed {id}")), token);
+        }
+        assert_eq!(group.check().runs(&key), 1);
+        for member in [leader, first, second] {
+            member.kill();
+        }
+        if now != coordinator.pid() {
+            coordinator.kill();
+        }
+    }
+    println!("20 times the work ran once, and both joiners got its value");
+}
+
+#[test]
+fn coordinator_and_leader_are_killed() {
+    let group = Group::new();
+    // Once as two processes, once as one.
+    for apart in [true, false] {
+        let key = format!("apart-{apart}");
+        let coordinator = group.coordinator();
+        let [member, joiner, other] = group.members();
+        let leader = if apart { &member } else { &coordinator };
+        let token = leader.leads("a", &key);
+        joiner.joins("b", &key, token);
+        other.joins("b", &key, token);
+        leader.freeze();
+        if apart {
+            coordinator.kill();
+        }
+        leader.kill_frozen();
+        for joined in [&joiner, &other] {
+            let interrupted = joined.hear("failed b");
+            assert_eq!((interrupted[0].as_str(), interrupted[1].parse()), ("Interrupted", Ok(token)));
+        }
+        let next = joiner.calls("c", &key);
+        assert!(next >> 32 > token >> 32, "the next call leads in a new term");
+        assert_eq!(group.check().runs(&key), 2);
+        for rest in [&member, &joiner, &other].into_iter().filter(|rest| rest.pid() != leader.pid()) {
+            rest.kill();
+        }
+    }
+    println!("as two processes and as one: joiners heard Interrupted, the next call led in a new term");
+}
+
+#[test]
+fn the_coordinator_is_frozen() {
+    let group = Group::new();
+    let coordinator = group.coordinator();
+    let [leader, joiner, caller] = group.members();
+    let token = leader.leads("a", "k");
+    joiner.joins("b", "k", token);
+    // Connected before, as a process that calls now and then is.
+    caller.calls("before", "other");
+    let epoch = group.epoch();
+    coordinator.freeze();
+    let frozen = Instant::now();
+    let newcomer = group.member();
+    for member in [&caller, &newcomer] {
+        member.tell("call b 0 k now 1500");
+        let timed_out = member.hear("failed b").join(" ");
+        assert!(timed_out.contains(&format!("process {}", coordinator.pid())), "it names the frozen one: {timed_out}");
+        member.tell("call c 0 k now");
+        member.tell("call d 0 l now");
+    }
+    // Its landing is in the kernel, so that the leader's call returns all the same.
+    leader.tell("finish a");
+    assert_eq!(leader.hear_number("landed a"), token);
+    // The story: it stays frozen for three seconds.
+    std::thread::sleep(Duration::from_secs(3).saturating_sub(frozen.elapsed()));
+    for (member, id) in [(&joiner, "b"), (&caller, "c"), (&caller, "d"), (&newcomer, "c"), (&newcomer, "d")] {
+        for what in ["landed", "failed", "start"] {
+            assert!(!member.has_told(&format!("{what} {id}")), "nothing is granted");
+        }
+    }
+    assert_eq!(group.epoch(), epoch, "nobody took its place");
+    coordinator.thaw();
+    assert_eq!(joiner.hear_number("landed b"), token);
+    for member in [&caller, &newcomer] {
+        member.hear("landed c");
+        let flight = member.hear_number("landed d");
+        assert_eq!(flight >> 32, u64::from(epoch), "in the term of the one that was frozen");
+    }
+    assert_eq!(group.epoch(), epoch);
+    group.check();
+    println!(
+        "for 3 s everybody waited and a limit named process {}; then all calls ended, in epoch {epoch}",
+        coordinator.pid()
+    );
+}

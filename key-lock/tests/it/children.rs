@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::tempdir;
 
 use super::actor::{Actor, role};
-use super::{DEADLINE, home_in_memory, is_held, locks_at, take};
+use super::{DEADLINE, EndOf, home_in_memory, is_held, locks_at, take};
 
 /// A child that says so once it runs, and ends with its standard input, which the test holds.
 fn long_command() -> Command {
@@ -166,6 +166,7 @@ fn an_unlock_is_seen_at_once_while_other_threads_start_processes() {
     let locks = locks_at(home.path());
     let done = AtomicBool::new(false);
     let (busy, started) = std::thread::scope(|scope| {
+        let end = EndOf(&done);
         let starters: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
@@ -189,7 +190,7 @@ fn an_unlock_is_seen_at_once_while_other_threads_start_processes() {
             }
             busy += u32::from(locks.look(&key).expect("a look").is_none());
         }
-        done.store(true, Ordering::SeqCst);
+        drop(end);
         let started: u32 = starters.into_iter().map(|starter| starter.join().expect("no panic")).sum();
         (busy, started)
     });

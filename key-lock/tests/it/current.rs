@@ -8,7 +8,7 @@ use std::time::Duration;
 use flight_key_lock::{KeyLock, KeyLocks, LocalDirectory, LockFile};
 use tempfile::tempdir;
 
-use super::{DEADLINE, is_held, locks_at, take};
+use super::{DEADLINE, EndOf, is_held, locks_at, take};
 
 fn is_current(lock: &KeyLock) -> bool {
     lock.is_current().expect("a look at the path")
@@ -51,6 +51,7 @@ fn two_holders_are_never_both_current() {
     let slots: Vec<Mutex<Option<KeyLock>>> = (0..4).map(|_| Mutex::new(None)).collect();
     let (done, taken) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
+        let _end = EndOf(&done);
         for slot in &slots {
             scope.spawn(|| {
                 let locks = locks_at(home.path());
@@ -67,18 +68,14 @@ fn two_holders_are_never_both_current() {
         }
         let mut removed = 0;
         while removed < 500 || taken.load(Ordering::SeqCst) < 500 {
-            // Leaves the others the slots for a moment.
+            // tidy: leaves the others the slots for a moment; the loop goes by what they did
             std::thread::sleep(Duration::from_micros(200));
             removed += usize::from(fs::remove_file(&file).is_ok());
             // Nothing is removed while they are counted, so the path leads to one file, and that has one lock.
             let held: Vec<_> = slots.iter().map(|slot| slot.lock().expect("no panic")).collect();
             let current = held.iter().filter_map(|slot| slot.as_ref()).filter(|lock| is_current(lock)).count();
-            if current > 1 {
-                done.store(true, Ordering::SeqCst);
-            }
             assert!(current <= 1, "{current} are current");
         }
-        done.store(true, Ordering::SeqCst);
     });
 }
 

@@ -20,6 +20,7 @@ mod scarcity;
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use flight_key_lock::{KeyLock, KeyLocks, LocalDirectory};
@@ -76,6 +77,15 @@ fn assert_no_overlap(log: &Path) -> usize {
         runs += 1;
     }
     runs
+}
+
+/// Tells the threads of a test to end when it does, also by a panic: which would wait for them for ever otherwise.
+struct EndOf<'a>(&'a AtomicBool);
+
+impl Drop for EndOf<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// Says on the terminal that a test could not be run here, which must not pass unseen.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tempfile::tempdir;
 
 use super::actor::{Actor, role, say};
-use super::{append, assert_no_overlap, home_in_memory, is_held, lock_files, locks_at, names, take};
+use super::{EndOf, append, assert_no_overlap, home_in_memory, is_held, lock_files, locks_at, names, take};
 
 #[test]
 fn a_sweep_removes_the_files_of_idle_keys_alone() {
@@ -54,7 +54,7 @@ fn work(directory: &Path, who: &str) {
         append(&directory.join("log"), &format!("start {who} {round}"));
         append(&directory.join("log"), &format!("end {who} {round}"));
         lock.unlock().expect("an unlock");
-        // Leaves the sweeper a moment in which the key is idle.
+        // tidy: a moment in which the key is idle, for the sweeper to find
         std::thread::sleep(Duration::from_micros(500));
     }
 }
@@ -74,6 +74,7 @@ fn a_sweep_beside_workers_never_lets_two_in() {
     let mut workers: Vec<_> = (0..2).map(|_| Actor::start(test, "work", home.path())).collect();
     let done = AtomicBool::new(false);
     let removed = std::thread::scope(|scope| {
+        let end = EndOf(&done);
         let sweeper = scope.spawn(|| {
             let locks = locks_at(home.path());
             let mut removed = 0;
@@ -86,7 +87,7 @@ fn a_sweep_beside_workers_never_lets_two_in() {
         for worker in &mut workers {
             worker.hear("worked");
         }
-        done.store(true, Ordering::SeqCst);
+        drop(end);
         sweeper.join().expect("no panic")
     });
     for worker in workers {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::tempdir;
 
 use super::actor::{Actor, heed, role, say};
-use super::{DEADLINE, is_held, locks_at, take};
+use super::{DEADLINE, EndOf, is_held, locks_at, take};
 
 #[test]
 fn a_killed_holder_frees_its_key_at_once() {
@@ -39,6 +39,7 @@ fn those_who_look_do_not_make_a_key_look_held() {
     // The longest that the looker has had the lock, in nanoseconds; all ones while it may have it.
     let longest = AtomicU64::new(0);
     let (busy, unexcused) = std::thread::scope(|scope| {
+        let _end = EndOf(&done);
         scope.spawn(|| {
             let locks = locks_at(home.path());
             while !done.load(Ordering::SeqCst) {
@@ -65,7 +66,6 @@ fn those_who_look_do_not_make_a_key_look_held() {
             }
             tries += 1;
         }
-        done.store(true, Ordering::SeqCst);
         (busy, unexcused)
     });
     assert_eq!(unexcused, None, "told as held, though no look took longer than that (in ns)");
@@ -121,6 +121,7 @@ async fn a_dropped_wait_takes_nothing_later() {
     lock.unlock().expect("an unlock");
     for _ in 0..100 {
         assert!(locks.look(b"k").expect("a look").is_some(), "nobody took it");
+        // tidy: lets whatever would still wait look again; the clock is paused
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -141,6 +142,7 @@ fn waits_need_no_threads() {
                 for wait in &mut waits {
                     assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
                 }
+                // tidy: lets their pauses end, so that they look again
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
             assert_eq!(threads(), before, "while they wait");

@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     /// A program on this machine serves it, and answers lock requests when it can.
     #[cfg_attr(
         not(any(target_os = "linux", target_os = "android", test)),
-        expect(dead_code, reason = "only Linux tells")
+        allow(dead_code, reason = "only Linux tells")
     )]
     UserSpace,
     /// Refused.

@@ -23,6 +23,7 @@ pub(crate) struct Facts {
 }
 
 /// Whom a file belongs to, for a message to somebody who may not open it.
+#[cfg_attr(windows, allow(dead_code, reason = "Windows does not tell"))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ownership {
     pub(crate) owner: u32,

@@ -19,30 +19,26 @@ const TURNS: u32 = 3;
 
 /// Locks a new file of the directory through two descriptors: the second one must be refused.
 pub(crate) fn try_locks(directory: &LocalDirectory, file_system: FileSystem) -> Result<(), OpenDirectoryError> {
-    let name = file_system.name.clone();
-    let excludes = match file_system.kind {
-        Kind::UserSpace => match within(LIMIT, directory.clone()) {
+    let (path, name) = (directory.path().to_owned(), file_system.name);
+    let excludes = if file_system.kind == Kind::UserSpace {
+        let directory = directory.clone();
+        match within(LIMIT, move || second_is_refused(&directory)) {
             Some(outcome) => outcome?,
-            None => {
-                let path = directory.path().to_owned();
-                return Err(OpenDirectoryError::LocksHang { path, file_system: name, waited: LIMIT });
-            }
-        },
-        Kind::Local | Kind::Network => second_is_refused(directory)?,
-    };
-    if excludes {
-        Ok(())
+            None => return Err(OpenDirectoryError::LocksHang { path, file_system: name, waited: LIMIT }),
+        }
     } else {
-        Err(OpenDirectoryError::LocksDoNotExclude { path: directory.path().to_owned(), file_system: name })
-    }
+        second_is_refused(directory)?
+    };
+    if excludes { Ok(()) } else { Err(OpenDirectoryError::LocksDoNotExclude { path, file_system: name }) }
 }
 
-/// Tries it in a thread of its own, which stays in the kernel for ever if the file system does not answer: such a call cannot be withdrawn.
-fn within(limit: Duration, directory: LocalDirectory) -> Option<Result<bool, OpenDirectoryError>> {
+/// Does it in a thread of its own, which stays in the kernel for ever if the file system does not answer: such a call cannot be withdrawn.
+/// `None`: not done within the limit.
+fn within<T: Send + 'static>(limit: Duration, act: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
     thread::spawn(move || {
-        // Nobody waits for the answer after the limit.
-        drop(sender.send(second_is_refused(&directory)));
+        // Nobody waits for it after the limit.
+        drop(sender.send(act()));
     });
     receiver.recv_timeout(limit).ok()
 }
@@ -69,4 +65,17 @@ fn second_is_refused(directory: &LocalDirectory) -> Result<bool, OpenDirectoryEr
     }
     let source = std::io::Error::other("the file was removed before it could be locked, each time");
     Err(failed(OpenDirectoryStep::LockProbe, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hangs_is_given_up() {
+        let (answer, never) = mpsc::channel::<()>();
+        assert_eq!(within(Duration::from_millis(20), move || never.recv()), None);
+        drop(answer);
+        assert_eq!(within(LIMIT, || 7), Some(7));
+    }
 }

@@ -122,3 +122,18 @@ fn a_name_that_leads_elsewhere_is_refused() {
     assert_eq!(names(home.path()), ["locks"]);
     drop(KeyLocks::new(&directory).expect("still of use"));
 }
+
+/// A process that was killed while it replaced a file or tried the locks leaves a file that nobody else would ever remove.
+#[test]
+fn what_killed_processes_left_is_removed_and_what_is_in_use_is_not() {
+    let home = tempdir().expect("a directory");
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 3600);
+    for name in [".flight-write.7-0-1", ".flight-probe.7-1-1", ".flight-write.8-0-2", ".hidden", "flight.epoch"] {
+        let file = fs::File::create(home.path().join(name)).expect("a file");
+        if !name.ends_with('2') {
+            file.set_modified(old).expect("an old file");
+        }
+    }
+    drop(LocalDirectory::open(home.path()).expect("a directory"));
+    assert_eq!(names(home.path()), [".flight-write.8-0-2", ".hidden", "flight.epoch"]);
+}

@@ -246,3 +246,54 @@ impl Encoder<Frame> for FrameCodec {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that panics has failed, and says where")]
+mod tests {
+    use super::*;
+
+    const LENGTH: usize = 60 << 20;
+
+    /// A decoder that was promised a long frame.
+    fn promised() -> FrameDecoder {
+        let mut decoder = FrameDecoder::new(64 << 20);
+        let promise = u32::try_from(LENGTH).unwrap().to_be_bytes();
+        assert_eq!(decoder.decode(&mut &promise[..]), Ok(None));
+        decoder
+    }
+
+    #[test]
+    fn memory_follows_what_was_received_and_not_what_was_promised() {
+        let mut decoder = promised();
+        assert_eq!(decoder.body.capacity(), 0);
+        let piece = [b'\n'; 1_000];
+        for received in (piece.len()..100_000).step_by(piece.len()) {
+            assert_eq!(decoder.decode(&mut &piece[..]), Ok(None));
+            assert!(decoder.body.capacity() <= (2 * received).max(FIRST_PART), "after {received} bytes");
+            assert_eq!(decoder.missing(), LENGTH - received);
+        }
+    }
+
+    #[test]
+    fn what_is_filled_in_directly_is_bounded_too_and_may_bring_the_next_frame() {
+        let mut decoder = promised();
+        decoder.decode(&mut &b"{}\n"[..]).unwrap();
+        let mut received = 3;
+        while decoder.missing() > 0 {
+            let missing = decoder.missing();
+            let count = decoder.fill(|body| {
+                let room = body.capacity() - body.len();
+                assert!(room > 0 && body.capacity() <= (2 * received).max(FIRST_PART));
+                body.resize(body.len() + room.min(missing), 7);
+                Ok(room.min(missing))
+            });
+            received += count.unwrap();
+        }
+        // As if the last reading had found room for more.
+        decoder.body.extend_from_slice(&[0, 0]);
+        let (frame, behind) = decoder.filled().unwrap().unwrap();
+        assert_eq!((frame.header.as_ref(), frame.payload.len()), (&b"{}"[..], LENGTH - 3));
+        assert_eq!(behind, [0, 0]);
+        assert!(decoder.is_between_frames());
+    }
+}

@@ -199,10 +199,25 @@ impl Link {
 
     /// Writes what the kernel takes. On a failure there is no backlog any more.
     pub(crate) fn write(&self, sending: &mut Sending) {
-        let Err(error) = sending.outbox.write(|slices| self.transport.send(slices)) else { return };
-        if error.kind() != io::ErrorKind::WouldBlock {
-            sending.fail(WriteFailure::Io(error));
+        self.write_some(sending, usize::MAX);
+    }
+
+    /// The same, but stops when `most` bytes were taken. Whether it has.
+    pub(crate) fn write_some(&self, sending: &mut Sending, most: usize) -> bool {
+        let mut taken = 0;
+        let written = sending.outbox.write(|slices| {
+            if taken >= most {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let count = self.transport.send(slices)?;
+            taken += count;
+            Ok(count)
+        });
+        match written {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => sending.fail(WriteFailure::Io(error)),
+            _ => {}
         }
+        taken >= most && sending.outbox.backlog() > 0
     }
 
     pub(crate) fn close(&self) {

@@ -245,7 +245,7 @@ impl Supervisor {
     pub async fn close(mut self) {
         self.attention.want(false);
         // First of all: the clones of the term must hear it before anybody else can be elected.
-        let (leadership, listener) = match std::mem::replace(&mut self.role, Role::Closed) {
+        let (leadership, listener) = match std::mem::replace(&mut self.role, Role::Idle) {
             Role::Serving(serving) => (serving.term.end(), Some(serving.listener)),
             _ => (None, None),
         };
@@ -310,7 +310,7 @@ impl Supervisor {
 
     /// Looks each second whether everything is still ours.
     fn check(&mut self, now: Instant) {
-        if matches!(self.role, Role::Idle | Role::Seeking(_) | Role::Closed) {
+        if matches!(self.role, Role::Idle | Role::Seeking(_)) {
             // Each attempt looks for itself.
             self.next_check = None;
             return;

@@ -21,6 +21,9 @@ use crate::supervisor::event::DisconnectReason;
 /// How many bytes are read before the other connections have their turn.
 pub(super) const CHUNK: usize = 64 << 10;
 
+/// How many bytes are written before the other connections have their turn.
+const WRITTEN_AT_ONCE: usize = 1 << 20;
+
 /// A frame that lacks at least so much is read without a buffer between.
 const LONG: usize = 16 << 10;
 
@@ -162,16 +165,19 @@ impl Channel {
     pub(super) fn write(&mut self) -> Option<Written> {
         let mut sending = self.link.outbox();
         while sending.outbox.backlog() > 0 {
-            self.link.write(&mut sending);
+            if self.link.write_some(&mut sending, WRITTEN_AT_ONCE) {
+                // The others have their turn first.
+                self.bell.ring();
+                break;
+            }
             let Some(socket) = self.link.socket() else { break };
             if sending.outbox.backlog() == 0 {
                 break;
             }
             match socket.poll_writable(&mut Context::from_waker(&self.waker)) {
-                Poll::Pending => break,
                 Poll::Ready(Ok(())) => {}
-                // The runtime ends.
-                Poll::Ready(Err(_)) => break,
+                // There is no room; or the runtime ends.
+                Poll::Pending | Poll::Ready(Err(_)) => break,
             }
         }
         let progress = sending.progress();

@@ -97,7 +97,4 @@ pub enum DeposedReason {
     /// A client had seen a greater epoch, and ours could not be raised above it.
     #[error("cannot pass an epoch that a client has seen: {0}")]
     EpochNotRaised(CampaignError),
-    /// The listener broke and could not be replaced.
-    #[error("cannot accept connections any more: {0}")]
-    Listener(io::Error),
 }

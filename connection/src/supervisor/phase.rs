@@ -43,6 +43,4 @@ pub enum Phase {
         /// The epoch of its term.
         epoch: Epoch,
     },
-    /// The supervisor was closed.
-    Closed,
 }

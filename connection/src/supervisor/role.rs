@@ -15,7 +15,6 @@ pub(super) enum Role {
     Greeting(Greeting),
     Connected(Upstream),
     Serving(Serving),
-    Closed,
 }
 
 impl Role {
@@ -23,7 +22,6 @@ impl Role {
         let long = |since: Instant| now.saturating_duration_since(since) >= options.patience;
         match self {
             Role::Idle => Phase::Idle,
-            Role::Closed => Phase::Closed,
             Role::Seeking(seeking) => match seeking.obstacle {
                 Some(Obstacle::Full { since }) if long(since) => Phase::NotAnswering { pid: None, since },
                 Some(Obstacle::LockHeld { since }) if long(since) => Phase::LockHeldWithoutSocket { since },

@@ -91,6 +91,13 @@ impl Supervisor {
                 self.saw(epoch);
                 self.role = Role::Connected(Upstream { id, pid, epoch });
             }
+            // We have reached the new directory by the path of the old one. The next attempt opens it.
+            Err(HandshakeError::OtherDirectory { .. }) if matches!(self.directory.is_current(), Ok(false)) => {
+                self.end_channel(id, DisconnectReason::Closed, now);
+                let mut seeking = greeting.seeking;
+                seeking.again(now, None);
+                self.role = Role::Seeking(seeking);
+            }
             Err(source) => {
                 self.end_channel(id, DisconnectReason::Closed, now);
                 let error = AttemptError::Handshake { path: self.address.path(), source };

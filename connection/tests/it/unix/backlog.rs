@@ -181,3 +181,14 @@ async fn a_close_from_another_thread_is_told_after_what_was_received() {
     // It is wanted, and comes back.
     tokio::join!(client.connected(), server.accepted());
 }
+
+#[tokio::test]
+async fn closing_the_supervisor_waits_for_its_last_words() {
+    let folder = tempdir().unwrap();
+    let (mut server, client, _, to_server) = two(folder.path()).await;
+    let long = Frame::new("{}", vec![4; 4 << 20]);
+    to_server.queue(&long).unwrap();
+    server.attend(client.supervisor.close()).await;
+    assert!(server.frame().await == long);
+    server.disconnected().await;
+}

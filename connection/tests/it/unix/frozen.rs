@@ -1,7 +1,6 @@
 //! Somebody holds the term and does not answer. It is waited for, and said so; nobody is elected.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
@@ -60,7 +59,7 @@ async fn a_full_queue_means_alive_even_when_the_lock_is_free() {
     let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
     rustix::net::listen(&socket, 0).unwrap();
-    let listener = UnixListener::from(OwnedFd::from(socket));
+    let listener = UnixListener::from(socket);
     let mut queue = Vec::new();
     loop {
         let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();

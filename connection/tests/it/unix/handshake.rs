@@ -20,6 +20,9 @@ async fn both_know_each_other_and_talk() {
     let Phase::Serving { epoch } = server.supervisor.phase() else { panic!("it serves") };
     assert_eq!(to_server.peer().hello.epoch, epoch);
 
+    let [ours, theirs] = [&to_client, &to_server].map(|connection| connection.peer().hello.instance);
+    assert_ne!(ours, theirs, "the process is the same, the parties are two");
+
     say(&to_server, "a question");
     assert_eq!(server.frame().await, text_frame("a question"));
     let answer = Frame::new("{}", vec![5; 300_000]);
@@ -95,4 +98,15 @@ async fn the_epoch_that_a_client_has_seen_is_passed_before_it_is_accepted() {
 
     std::fs::remove_file(elsewhere.path()).unwrap();
     std::fs::rename(elsewhere.path().with_extension("away"), elsewhere.path()).unwrap();
+}
+
+#[tokio::test]
+async fn a_party_is_known_again_by_its_instance() {
+    let folder = tempdir().unwrap();
+    let (mut server, mut client, to_client, _) = two(folder.path()).await;
+    let before = to_client.peer().hello.instance;
+    to_client.close();
+    let (_, again) = tokio::join!(client.connected(), server.accepted());
+    assert_ne!(again.id(), to_client.id());
+    assert_eq!(again.peer().hello.instance, before);
 }

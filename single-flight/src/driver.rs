@@ -11,6 +11,7 @@
 mod effects;
 mod pump;
 mod registry;
+mod replaced;
 mod service;
 mod slot;
 mod state;

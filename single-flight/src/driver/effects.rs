@@ -1,11 +1,14 @@
 //! What is done after the machines are unlocked, because other people's code may run: wakers, runtimes, sockets.
 
+use super::registry;
+use super::service::Service;
 use super::slot::{Delivered, Slot};
 use super::work;
 use crate::client::JoinedFlight;
 use crate::lease::Lease;
 use crate::status::StatusReport;
 use flight_connection::Connection;
+use flight_key_lock::DirectoryIdentity;
 use flight_lease::LeaseController;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -25,10 +28,12 @@ pub(super) enum Effect {
     Status(oneshot::Sender<Option<StatusReport>>, Option<StatusReport>),
     /// Close a connection.
     Close(Connection),
+    /// Whoever opens this directory finds this service.
+    Moved(DirectoryIdentity),
 }
 
 impl Effect {
-    pub(super) fn run(self) {
+    pub(super) fn run(self, service: &Arc<Service>) {
         match self {
             Effect::Start(slot, lease) => {
                 if let Some((runtime, work, lease)) = slot.take_work(lease) {
@@ -42,6 +47,7 @@ impl Effect {
             Effect::Closed(closer) => drop(closer.send(())),
             Effect::Status(asker, report) => drop(asker.send(report)),
             Effect::Close(connection) => connection.close(),
+            Effect::Moved(to) => registry::moved(service, to),
         }
     }
 }

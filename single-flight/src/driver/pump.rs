@@ -14,6 +14,7 @@ use crate::protocol::{Request, RequestId};
 use crate::run::Joined;
 use flight_connection::Phase;
 use flight_fencing::FencingToken;
+use flight_key_lock::LockError;
 use flight_lease::LeaseController;
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ impl State {
     fn act_for_client(&mut self, service: &Arc<Service>, now: Time, action: client::Action, effects: &mut Effects) {
         match action {
             client::Action::TryLock { entry, key } => {
-                let look = self.look(entry, &key);
+                let look = self.look(now, entry, &key, effects);
                 self.client.handle(now, client::Event::Locked { entry, look });
             }
             client::Action::Unlock { entry } => {
@@ -123,8 +124,12 @@ impl State {
         }
     }
 
-    fn look(&mut self, entry: RequestId, key: &Key) -> Look {
-        match self.key_locks.look(key.as_bytes()) {
+    fn look(&mut self, now: Time, entry: RequestId, key: &Key, effects: &mut Effects) -> Look {
+        let mut looked = self.key_locks.look(key.as_bytes());
+        if let Err(LockError::DirectoryReplaced { .. }) = looked {
+            looked = self.follow_path(now, effects).and_then(|()| self.key_locks.look(key.as_bytes()));
+        }
+        match looked {
             Ok(Some(lock)) => {
                 self.locks.insert(entry, Arc::new(lock));
                 Look::Taken

@@ -59,7 +59,7 @@ fn start(directory: &LocalDirectory, settings: Settings) -> Result<Handle, OpenE
         serving: None,
         uplink: None,
         key_locks,
-        directory: directory.path().to_owned(),
+        directory: directory.clone(),
         locks: HashMap::new(),
         leases: HashMap::new(),
         slots: HashMap::new(),

@@ -68,6 +68,11 @@ impl Service {
     /// Lets the machines handle something, then does what they want done: first under the lock, then, unlocked, what may run
     /// other people's code or take its time. In a forked child nothing happens: the lock may be held by a thread that is not there.
     pub(super) fn with(self: &Arc<Self>, handle: impl FnOnce(&mut State, Time)) {
+        self.with_effects(|state, now, _| handle(state, now));
+    }
+
+    /// The same, for what adds effects of its own.
+    pub(super) fn with_effects(self: &Arc<Self>, handle: impl FnOnce(&mut State, Time, &mut Effects)) {
         if self.is_forked() {
             return;
         }
@@ -75,7 +80,7 @@ impl Service {
         {
             let now = self.now();
             let mut state = self.state();
-            handle(&mut state, now);
+            handle(&mut state, now, &mut effects);
             state.pump(self, now, &mut effects);
         }
         self.run_effects(effects);
@@ -96,7 +101,7 @@ impl Service {
                 }
             }
             for effect in list {
-                effect.run();
+                effect.run(self);
             }
             if written.is_empty() {
                 return;
@@ -118,7 +123,7 @@ impl Service {
     }
 
     pub(crate) fn directory(&self) -> PathBuf {
-        if self.is_forked() { PathBuf::new() } else { self.state().directory.clone() }
+        if self.is_forked() { PathBuf::new() } else { self.state().directory.path().to_owned() }
     }
 
     pub(super) fn lock_of(&self, entry: RequestId) -> Option<Arc<KeyLock>> {

@@ -6,10 +6,9 @@ use crate::coordinator::{Coordinator, Link, Time};
 use crate::protocol::RequestId;
 use crate::status::StatusReport;
 use flight_connection::{Connection, ConnectionId, Phase, Term, Written};
-use flight_key_lock::{KeyLock, KeyLocks};
+use flight_key_lock::{KeyLock, KeyLocks, LocalDirectory};
 use flight_lease::LeaseController;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -20,7 +19,8 @@ pub(super) struct State {
     /// While another process serves, and we are connected to it.
     pub(super) uplink: Option<Uplink>,
     pub(super) key_locks: KeyLocks,
-    pub(super) directory: PathBuf,
+    /// Where the key locks are.
+    pub(super) directory: LocalDirectory,
     /// The key locks of the entries that hold one.
     pub(super) locks: HashMap<RequestId, Arc<KeyLock>>,
     pub(super) leases: HashMap<RequestId, Arc<LeaseController>>,

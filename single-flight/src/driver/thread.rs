@@ -1,7 +1,6 @@
 //! The service thread: reads the sockets, keeps the time, and runs the errands that only it can run.
 
 use super::pump;
-use super::registry;
 use super::service::Service;
 use super::slot::SharedError;
 use super::state::{Errand, Peer, Serving, State, Uplink};
@@ -10,7 +9,7 @@ use crate::coordinator::{self, ClientId, Coordinator, Link, Time};
 use crate::error::OpenError;
 use crate::protocol::{Request, Response};
 use flight_connection::{Connection, ConnectionId, Event, Frame, Phase, Supervisor, Term};
-use flight_key_lock::{KeyLocks, LocalDirectory};
+use flight_key_lock::LocalDirectory;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -87,24 +86,15 @@ async fn prepare(service: &Arc<Service>, supervisor: &mut Supervisor) -> Option<
 }
 
 fn handle_event(service: &Arc<Service>, event: Event) {
-    if let Event::DirectoryReplaced(directory) = event {
-        handle_replaced(service, &directory);
-        return;
-    }
-    service.with(|state, now| state.handle_event(now, event));
-}
-
-fn handle_replaced(service: &Arc<Service>, directory: &LocalDirectory) {
-    tracing::warn!(directory = %directory.path().display(), "the directory was replaced: going on with the one that is there now");
-    registry::moved(service, directory.identity());
-    match KeyLocks::new(directory) {
-        Ok(key_locks) => service.with(|state, now| {
-            state.key_locks = key_locks;
-            state.client.handle(now, client::Event::DirectoryReplaced);
-        }),
-        // The old locks stay, and every look at them fails with a reason, until the directory can be used.
-        Err(error) => tracing::error!(%error, "the key locks of the new directory cannot be used"),
-    }
+    service.with_effects(|state, now, effects| match event {
+        Event::DirectoryReplaced(directory) => {
+            // The old locks stay, and every look at them tries again, until the directory can be used.
+            if let Err(error) = state.go_on_in(now, directory, effects) {
+                tracing::error!(%error, "the key locks of the new directory cannot be used");
+            }
+        }
+        event => state.handle_event(now, event),
+    });
 }
 
 impl State {

@@ -102,7 +102,7 @@ fn the_coordinator_is_frozen() {
     let frozen = Instant::now();
     let newcomer = group.member();
     for member in [&caller, &newcomer] {
-        member.tell("call b 0 k now 1500");
+        member.tell("call b 0 k now 2500");
         let timed_out = member.hear("failed b").join(" ");
         assert!(timed_out.contains(&format!("process {}", coordinator.pid())), "it names the frozen one: {timed_out}");
         member.tell("call c 0 k now");

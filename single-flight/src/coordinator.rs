@@ -316,7 +316,7 @@ impl Coordinator {
                 let since = now.saturating_sub(Duration::from_millis(age_ms));
                 self.handle_reassert(now, party, key, claims::Reassertion { token, claimant, since, over });
             }
-            Request::Land { key, token, over, outcome, .. } => self.handle_land(now, party, &key, token, over, outcome),
+            Request::Land { key, token, outcome, .. } => self.handle_land(now, party, &key, token, outcome),
             Request::Released { key, .. } => self.wake_watch(now, &key),
             Request::Rejoin { key, token, .. } => self.handle_rejoin(now, party, key, token),
             Request::Cancel { .. } => self.handle_cancel(now, party),

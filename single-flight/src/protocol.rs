@@ -54,7 +54,7 @@ pub enum Request {
         over: Option<FencingToken>,
     },
     /// Its work ended. Sent again on each new connection until it is acknowledged.
-    Land { id: RequestId, key: Key, token: FencingToken, over: Option<FencingToken>, outcome: Outcome },
+    Land { id: RequestId, key: Key, token: FencingToken, outcome: Outcome },
     /// After the acknowledgement it let go of the key lock.
     Released { id: RequestId, key: Key },
     /// A new connection, and it had joined that flight.
@@ -260,8 +260,8 @@ impl Request {
                 let header = Header::new("reassert", *id).key(key).token(*token).claimant(claimant).over(*over);
                 Header { age_ms: Some(*age_ms), ..header }.frame(nothing)
             }
-            Request::Land { id, key, token, over, outcome } => {
-                let header = Header::new("land", *id).key(key).token(*token).over(*over);
+            Request::Land { id, key, token, outcome } => {
+                let header = Header::new("land", *id).key(key).token(*token);
                 Header { outcome: Some(outcome.kind), ..header }.frame(outcome.payload.clone())
             }
             Request::Released { id, key } => Header::new("released", *id).key(key).frame(nothing),
@@ -296,7 +296,6 @@ impl Request {
                 id,
                 key: header.take_key()?,
                 token: header.take_token()?,
-                over,
                 outcome: header.take_outcome(&frame.payload)?,
             },
             "released" => Request::Released { id, key: header.take_key()? },

@@ -13,6 +13,8 @@ pub enum Safeguard {
     DeliverThenAcknowledge,
     /// 2. A joiner that takes nothing has its connection closed.
     CloseTheStalled,
+    /// 2. An outcome that goes to a late rejoin before the acknowledgement counts for the acknowledgement.
+    CountTheLateOutcome,
     /// 3. A lost connection is not a death.
     OrphanIsNoDeath,
     /// 4. The coordinator looks at the key lock where it cannot hear the holder.
@@ -43,6 +45,8 @@ pub enum Safeguard {
     LandingServesJoinersOnly,
     /// 12. A connection's end withdraws what hung on it.
     StateHangsOnConnection,
+    /// 12. A client's newer connection ends its older ones.
+    NewerConnectionCounts,
     /// 13. A work that ended without a result lands `aborted`.
     LandTheAborted,
     /// A caller that left before `go` is withdrawn at the coordinator too.
@@ -59,6 +63,41 @@ pub enum Safeguard {
     CheckBeforeOver,
     /// A close withdraws the running flight, so that its joiners hear `interrupted`.
     CloseWithdraws,
+}
+
+#[cfg(feature = "sabotage")]
+impl Safeguard {
+    /// Every safeguard that can be switched off.
+    pub const ALL: [Safeguard; 28] = [
+        Safeguard::HoldUntilAck,
+        Safeguard::DeliverThenAcknowledge,
+        Safeguard::CloseTheStalled,
+        Safeguard::CountTheLateOutcome,
+        Safeguard::OrphanIsNoDeath,
+        Safeguard::WatchTheLock,
+        Safeguard::ReadDryBeforeDeath,
+        Safeguard::DecideOnlyTheNoted,
+        Safeguard::HoldTheLateClaim,
+        Safeguard::HoldTheLateAnswer,
+        Safeguard::JoinOnlyTheBegun,
+        Safeguard::RefuseTheOutdated,
+        Safeguard::UnknownRejoinWaits,
+        Safeguard::KeptBeforeKnown,
+        Safeguard::KeepOutcomes,
+        Safeguard::ClaimsFirst,
+        Safeguard::ReadDryBeforeJoined,
+        Safeguard::LandingServesJoinersOnly,
+        Safeguard::StateHangsOnConnection,
+        Safeguard::NewerConnectionCounts,
+        Safeguard::LandTheAborted,
+        Safeguard::TellTheCancel,
+        Safeguard::AttachOnlyToTheFresh,
+        Safeguard::CheckTermBeforeGrant,
+        Safeguard::CheckKeyLock,
+        Safeguard::TokensGrow,
+        Safeguard::CheckBeforeOver,
+        Safeguard::CloseWithdraws,
+    ];
 }
 
 #[cfg(not(feature = "sabotage"))]

@@ -41,9 +41,7 @@ impl Client {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
-        let (Phase::Claiming { answering } | Phase::Running { answering, .. } | Phase::Landing { answering, .. }) =
-            &mut entry.phase
-        else {
+        let (Phase::Claiming { answering } | Phase::Running { answering, .. }) = &mut entry.phase else {
             return;
         };
         *answering = Some(over);

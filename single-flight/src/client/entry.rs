@@ -58,7 +58,7 @@ pub(super) enum Phase {
     /// The work runs. `check`: when the lock is compared with its path next; `None` while it is.
     Running { lead: Lead, check: Option<Time>, answering: Option<FencingToken> },
     /// The work ended and the coordinator has not acknowledged it. `tell`: when the caller hears of it at the latest.
-    Landing { lead: Lead, outcome: Outcome, tell: Option<Time>, answering: Option<FencingToken> },
+    Landing { lead: Lead, outcome: Outcome, tell: Option<Time> },
     /// The lease was lost while the work ran. It still runs.
     Lost(Lead),
     /// The handle was closed while the work ran. It still runs.

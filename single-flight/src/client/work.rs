@@ -60,10 +60,9 @@ impl Client {
                 let over = answering.take();
                 Request::Reassert { id, key, token, claimant: Claimant { codec, label, pid }, age_ms, over }
             }
-            Phase::Landing { lead, outcome, answering, .. } => {
+            Phase::Landing { lead, outcome, .. } => {
                 written = Some(id);
-                let over = answering.take();
-                Request::Land { id, key, token: lead.token, over, outcome: outcome.clone() }
+                Request::Land { id, key, token: lead.token, outcome: outcome.clone() }
             }
             _ => return,
         };
@@ -108,14 +107,11 @@ impl Client {
             return;
         };
         match entry.phase.clone() {
-            Phase::Running { lead, answering, .. } => {
+            Phase::Running { lead, .. } => {
                 let joined = Verdict::Landed { token: lead.token, outcome: outcome.clone(), joined: true };
                 self.deliver_all(id, &joined);
                 let tell = lead.caller.map(|_| now + TELL);
-                self.set_phase(id, Phase::Landing { lead, outcome, tell, answering });
-                if !on(Safeguard::HoldUntilAck) {
-                    self.actions.push_back(Action::Unlock { entry: id });
-                }
+                self.set_phase(id, Phase::Landing { lead, outcome, tell });
                 self.claim(id);
             }
             Phase::Lost(lead) => {
@@ -159,15 +155,16 @@ impl Client {
         let caller = lead.caller.take();
         self.deliver_to(caller, &verdict);
         self.stop_telling(id);
+        if !on(Safeguard::HoldUntilAck) {
+            self.end(id);
+        }
     }
 
     pub(super) fn stop_telling(&mut self, id: RequestId) {
-        let Some(Phase::Landing { lead, outcome, answering, .. }) =
-            self.entries.get(&id).map(|entry| entry.phase.clone())
-        else {
+        let Some(Phase::Landing { lead, outcome, .. }) = self.entries.get(&id).map(|entry| entry.phase.clone()) else {
             return;
         };
-        self.set_phase(id, Phase::Landing { lead, outcome, tell: None, answering });
+        self.set_phase(id, Phase::Landing { lead, outcome, tell: None });
     }
 
     /// The kernel takes some of a landing: it is not stuck, so its caller goes on waiting for the rest.
@@ -176,10 +173,8 @@ impl Client {
         let ids: Vec<RequestId> =
             self.entries.iter().filter(|(_, entry)| telling(&entry.phase)).map(|(id, _)| *id).collect();
         for id in ids {
-            if let Some(Phase::Landing { lead, outcome, answering, .. }) =
-                self.entries.get(&id).map(|entry| entry.phase.clone())
-            {
-                self.set_phase(id, Phase::Landing { lead, outcome, tell: Some(now + TELL), answering });
+            if let Some(Phase::Landing { lead, outcome, .. }) = self.entries.get(&id).map(|entry| entry.phase.clone()) {
+                self.set_phase(id, Phase::Landing { lead, outcome, tell: Some(now + TELL) });
             }
         }
     }
@@ -217,19 +212,14 @@ impl Client {
             }
             Phase::Running { lead, answering, .. } => {
                 self.set_phase(id, Phase::Running { lead, check: Some(now + CHECK), answering });
-                self.after_check(now, id, current, answering.is_some());
+                if !current {
+                    self.send(Request::Cancel { id });
+                    self.lose(id);
+                } else if answering.is_some() {
+                    self.claim_at(id, Some(now));
+                }
             }
-            Phase::Landing { answering, .. } => self.after_check(now, id, current, answering.is_some()),
             _ => {}
-        }
-    }
-
-    fn after_check(&mut self, now: Time, id: RequestId, current: bool, answering: bool) {
-        if !current {
-            self.send(Request::Cancel { id });
-            self.lose(id);
-        } else if answering {
-            self.claim_at(id, Some(now));
         }
     }
 

@@ -1,6 +1,7 @@
 //! The requests of who does not hold the key lock: `join`, `rejoin`, `cancel`, and what a connection's end withdraws.
 
 use super::flight::Waiter;
+use super::watch::Noted;
 use super::{Action, ClientId, CloseReason, Connected, Coordinator, Link, Party, Ticket, Time};
 use crate::key::Key;
 use crate::protocol::{Rejection, Response};
@@ -97,28 +98,32 @@ impl Coordinator {
         }
         let interrupted = Response::Interrupted { id: party.id, token };
         let known = self.keys.get(&key).and_then(|state| state.flight.as_ref()).map(|flight| flight.token);
-        let superseded = known.is_some_and(|known| known > token);
-        if superseded && !on(Safeguard::KeptBeforeKnown) {
+        let flying = known == Some(token);
+        // It ended, or its leader lost the lock to another one. Its landing may still be among what was received.
+        let over = !flying && (known > Some(token) || self.kept.newest(&key) >= Some(token));
+        if over && !on(Safeguard::KeptBeforeKnown) {
             return self.finish(party, interrupted);
         }
         if let Some(outcome) = self.kept.outcome(&key, token).cloned() {
             return self.deliver_late(party, &key, token, outcome);
         }
-        if superseded {
+        if !flying && !on(Safeguard::UnknownRejoinWaits) {
             return self.finish(party, interrupted);
         }
+        self.remember(party, &key);
         let state = self.keys.entry(key.clone()).or_default();
-        match state.flight.as_mut().filter(|flight| flight.token == token) {
+        match state.flight.as_mut().filter(|_| flying) {
             Some(flight) => {
                 flight.joiners.insert(party);
             }
-            None if on(Safeguard::UnknownRejoinWaits) => {
+            None => {
                 state.rejoining.insert(party, token);
             }
-            None => return self.finish(party, interrupted),
         }
-        self.remember(party, &key);
         self.settle_watch(now, &key);
+        if over {
+            self.read_dry_before_death(now, &key, Noted { orphan: None, rejoining: vec![(party, token)] });
+        }
     }
 
     pub(super) fn handle_cancel(&mut self, now: Time, party: Party) {
@@ -157,7 +162,7 @@ impl Coordinator {
     pub(super) fn handle_connected(&mut self, now: Time, link: Link, client: ClientId, pid: u32) {
         let older: Vec<Link> =
             self.links.iter().filter(|(_, known)| known.client == client).map(|(link, _)| *link).collect();
-        for old in older {
+        for old in older.into_iter().filter(|_| on(Safeguard::NewerConnectionCounts)) {
             self.handle_disconnected(now, old);
             self.actions.push_back(Action::Close { link: old, reason: CloseReason::Superseded });
         }

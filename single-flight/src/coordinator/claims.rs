@@ -1,6 +1,7 @@
 //! The requests of who holds a key lock: `lead`, `began`, `reassert`, `land`.
 
 use super::flight::Flight;
+use super::watch::Noted;
 use super::{ClientId, Coordinator, Link, Party, ResignReason, Time};
 use crate::key::Key;
 use crate::outcome::Outcome;
@@ -109,15 +110,9 @@ impl Coordinator {
         self.admit_waiting(now, &key);
     }
 
-    pub(super) fn handle_land(
-        &mut self,
-        now: Time,
-        party: Party,
-        key: &Key,
-        token: FencingToken,
-        over: Option<FencingToken>,
-        outcome: Outcome,
-    ) {
+    /// A landing is a fact, whoever holds the key by now: it serves those who joined its flight, and no other flight. So it contests
+    /// nothing. (Its leader may have died after it landed, and the next one may have been heard first.)
+    pub(super) fn handle_land(&mut self, now: Time, party: Party, key: &Key, token: FencingToken, outcome: Outcome) {
         // A landing sent twice is acknowledged twice.
         if let Some(landing) =
             self.deliveries.values_mut().find(|landing| landing.token == token && landing.key == *key)
@@ -131,17 +126,12 @@ impl Coordinator {
         if !self.may_claim(party, key, token) {
             return self.reject_token(party);
         }
-        if self.is_outdated(key, token) {
-            return self.finish(party, Response::Lost { id: party.id, token });
-        }
-        if !self.gives_way(now, party, key, Some(token), over) {
-            return;
-        }
+        let outdated = self.is_outdated(key, token);
         let state = self.keys.entry(key.clone()).or_default();
         let mut joiners = BTreeSet::from_iter(state.take_rejoining(token));
         // A flight that this term neither granted nor saw reasserted may have joiners who have not said `rejoin` yet.
         let mut may_be_rejoined = true;
-        if let Some(flight) = state.flight.take() {
+        if let Some(flight) = state.flight.take_if(|flight| flight.token == token) {
             joiners.extend(&flight.joiners);
             may_be_rejoined = flight.may_be_rejoined;
             if let Some(leader) = flight.leader {
@@ -160,7 +150,7 @@ impl Coordinator {
         }
         let keep = may_be_rejoined && on(Safeguard::KeepOutcomes);
         self.kept.keep(now, key, token, keep.then(|| outcome.clone()));
-        self.deliver(party, key, token, &outcome, &joiners);
+        self.deliver(party, key, token, &outcome, &joiners, outdated);
         self.settle_watch(now, key);
         self.tidy(key);
     }
@@ -191,11 +181,17 @@ impl Coordinator {
         false
     }
 
-    /// Ends the key's flight: its joiners hear `interrupted`, its leader that it lost.
+    /// Takes the key's flight away for another claim. Its leader hears that it lost. Its joiners rejoin it: its leader may have landed
+    /// before it died.
     fn displace(&mut self, now: Time, by: Party, key: &Key) {
-        let Some(flight) = self.end_flight(now, key) else {
-            return;
-        };
+        let Some(state) = self.keys.get_mut(key) else { return };
+        let Some(flight) = state.flight.take() else { return };
+        for joiner in &flight.joiners {
+            state.rejoining.insert(*joiner, flight.token);
+        }
+        if flight.begun {
+            self.kept.keep(now, key, flight.token, None);
+        }
         if let Some(leader) = flight.leader.filter(|leader| *leader != by) {
             self.finish(leader, Response::Lost { id: leader.id, token: flight.token });
         }
@@ -213,17 +209,15 @@ impl Coordinator {
         Some(flight)
     }
 
-    /// The flight is the key's from now on. Whoever rejoins another one hears `interrupted`: the claimant holds the lock, so
-    /// no other flight's leader does.
+    /// The flight is the key's from now on. The claimant holds the lock, so no other flight's leader does: whoever rejoins another
+    /// one waits for the dead.
     fn adopt(&mut self, now: Time, key: &Key, mut flight: Flight) {
         let state = self.keys.entry(key.clone()).or_default();
         flight.joiners.extend(state.take_rejoining(flight.token));
-        let others = std::mem::take(&mut state.rejoining);
         state.flight = Some(flight);
-        for (party, token) in others {
-            self.finish(party, Response::Interrupted { id: party.id, token });
-        }
+        let dead = Noted { orphan: None, rejoining: state.noted_rejoining() };
         self.settle_watch(now, key);
+        self.read_dry_before_death(now, key, dead);
     }
 
     /// Rule 7.

@@ -39,7 +39,8 @@ impl Backlog {
 const LATE: Duration = STALL;
 
 impl Coordinator {
-    /// Sends the outcome to all joiners. The leader hears `ack` when the last frame is in its socket.
+    /// Sends the outcome to all joiners. The leader hears `ack` when the last frame is in its socket, or `lost` at once when its flight
+    /// is `outdated`.
     pub(super) fn deliver(
         &mut self,
         leader: Party,
@@ -47,6 +48,7 @@ impl Coordinator {
         token: FencingToken,
         outcome: &Outcome,
         joiners: &BTreeSet<Party>,
+        outdated: bool,
     ) {
         let delivery = self.number();
         let mut awaiting = BTreeMap::new();
@@ -69,6 +71,9 @@ impl Coordinator {
             });
             return;
         }
+        if outdated {
+            return self.finish(leader, Response::Lost { id: leader.id, token });
+        }
         let landing = Landing { leader, key: key.clone(), token, awaiting };
         if landing.awaiting.is_empty() {
             self.finish(leader, Response::Ack { id: leader.id });
@@ -82,7 +87,7 @@ impl Coordinator {
     pub(super) fn deliver_late(&mut self, party: Party, key: &Key, token: FencingToken, outcome: Outcome) {
         self.forget(party);
         let pending = self.deliveries.iter_mut().find(|(_, landing)| landing.token == token && landing.key == *key);
-        let delivery = pending.map(|(delivery, landing)| {
+        let delivery = pending.filter(|_| on(Safeguard::CountTheLateOutcome)).map(|(delivery, landing)| {
             *landing.awaiting.entry(party.link).or_insert(0) += 1;
             *delivery
         });

@@ -59,6 +59,11 @@ impl KeyState {
         }
     }
 
+    /// Those who rejoin now, and which flight.
+    pub(super) fn noted_rejoining(&self) -> Vec<(Party, FencingToken)> {
+        self.rejoining.iter().map(|(party, token)| (*party, *token)).collect()
+    }
+
     /// Takes those out who rejoin the flight of `token`.
     pub(super) fn take_rejoining(&mut self, token: FencingToken) -> Vec<Party> {
         let parties: Vec<Party> =

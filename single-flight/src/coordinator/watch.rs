@@ -29,8 +29,14 @@ pub(super) struct Watch {
 /// What was orphaned and who rejoined what, while the lock was held by the look.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Noted {
-    orphan: Option<FencingToken>,
-    rejoining: Vec<(Party, FencingToken)>,
+    pub(super) orphan: Option<FencingToken>,
+    pub(super) rejoining: Vec<(Party, FencingToken)>,
+}
+
+impl Noted {
+    fn is_empty(&self) -> bool {
+        self.orphan.is_none() && self.rejoining.is_empty()
+    }
 }
 
 impl Coordinator {
@@ -103,9 +109,19 @@ impl Coordinator {
             return;
         };
         let orphan = state.flight.as_ref().filter(|flight| flight.leader.is_none()).map(|flight| flight.token);
-        let rejoining: Vec<_> = state.rejoining.iter().map(|(party, token)| (*party, *token)).collect();
-        let noted = Noted { orphan, rejoining };
-        if (orphan.is_none() && noted.rejoining.is_empty()) || !on(Safeguard::ReadDryBeforeDeath) {
+        let noted = Noted { orphan, rejoining: state.noted_rejoining() };
+        if noted.is_empty() {
+            return self.decide_deaths(now, key, &noted);
+        }
+        self.read_dry_before_death(now, key, noted);
+    }
+
+    /// Whoever is noted waits for the dead. The dead may have landed before they died: what was received is read, then it is decided.
+    pub(super) fn read_dry_before_death(&mut self, now: Time, key: &Key, noted: Noted) {
+        if noted.is_empty() {
+            return;
+        }
+        if !on(Safeguard::ReadDryBeforeDeath) {
             return self.decide_deaths(now, key, &noted);
         }
         let ticket = self.number();

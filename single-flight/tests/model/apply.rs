@@ -30,7 +30,10 @@ impl World {
             }
             Step::Close { process } => {
                 self.shared().left.closes -= 1;
-                self.oracle().closed(process);
+                let proc = &self.procs[usize::from(process)];
+                let heard = proc.reach == Reach::Local || proc.conns.iter().any(Conn::takes_requests);
+                let told = proc.linked.filter(|_| heard);
+                self.oracle().closed(process, told);
                 self.enter(process, client::Event::Close { owner: OwnerId(0) });
             }
             Step::End { process, entry } => self.end(process, entry),
@@ -234,8 +237,7 @@ impl World {
         self.proc(process).linked = Some(epoch);
         let client = ClientId(u64::from(process) + 1);
         self.turn(process, false, |turn| {
-            let connected =
-                coordinator::Event::Connected { link: Link::LOCAL, client, pid: pid(usize::from(process)) };
+            let connected = coordinator::Event::Connected { link: Link::LOCAL, client, pid: pid(usize::from(process)) };
             turn.coordinator(NOW, connected);
             turn.client(NOW, client::Event::Linked { epoch });
         });

@@ -1,5 +1,6 @@
 //! The sets of runs.
 
+use crate::arguments::Set;
 use crate::world::Limits;
 
 pub(crate) struct Configuration {
@@ -11,7 +12,19 @@ fn limits(calls: &[u8]) -> Limits {
     Limits { calls: calls.to_vec(), together: 1, keys: 1, ..Limits::default() }
 }
 
-pub(crate) fn all() -> Vec<Configuration> {
+/// The sets of runs that are asked for.
+pub(crate) fn of(_set: Set, only: Option<&str>) -> Vec<Configuration> {
+    let mut chosen = all();
+    chosen.retain(|configuration| only.is_none_or(|only| configuration.name.contains(only)));
+    chosen
+}
+
+#[cfg(feature = "sabotage")]
+pub(crate) fn for_sabotage(only: Option<&str>) -> Vec<Configuration> {
+    of(Set::Ci, only)
+}
+
+fn all() -> Vec<Configuration> {
     let named = |name, limits| Configuration { name, limits };
     vec![
         named("base: 3 processes", Limits { crashes: 1, breaks: 1, ..limits(&[1, 1, 1]) }),

@@ -169,6 +169,11 @@ impl Turn<'_> {
             let process = self.process;
             self.world.oracle().acknowledged(process, *id, by);
         }
+        if let client::Event::LandWritten { entry } = &event {
+            let with = self.listens_to().expect("it is linked");
+            let process = self.process;
+            self.world.oracle().landed(process, *entry, with);
+        }
         if let client::Event::Received(Response::Joined { .. }) = &event {
             self.answering = Some(Answering::Joined);
         }
@@ -255,7 +260,8 @@ impl Turn<'_> {
                 self.world.judge(started);
                 let seen = self.client.highest_epoch();
                 if seen.is_some_and(|seen| token.epoch() < seen) {
-                    self.world.judge(Err(Broken::new(2, format!("{token:?} is below an epoch that its leader has seen"))));
+                    self.world
+                        .judge(Err(Broken::new(2, format!("{token:?} is below an epoch that its leader has seen"))));
                 }
             }
             client::Action::Joined { call, flight } => {
@@ -323,8 +329,7 @@ impl Turn<'_> {
         match self.world.procs[usize::from(self.process)].reach {
             Reach::Local => {
                 let current = self.world.serves(self.process).is_some_and(|serving| serving.current);
-                let event =
-                    coordinator::Event::Received { link: Link::LOCAL, request, term_is_current: current };
+                let event = coordinator::Event::Received { link: Link::LOCAL, request, term_is_current: current };
                 self.coordinator(NOW, event);
                 if let Some(entry) = written {
                     self.client(NOW, client::Event::LandWritten { entry });

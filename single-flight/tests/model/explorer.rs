@@ -1,7 +1,7 @@
 //! Visits every state that a world can reach, the nearest first.
 
 use crate::intern::Fold;
-use crate::oracle::{Broken, Process};
+use crate::oracle::{Broken, Call, Flight, Heard, Process};
 use crate::steps::Step;
 use crate::world::{Holder, Limits, Packed, World};
 use std::hash::Hasher;
@@ -185,12 +185,24 @@ impl World {
     /// Nothing more happens, except that works end: whoever waits must wait for one of them.
     fn stands(&self) -> Option<Broken> {
         for call in &self.oracle.calls {
-            let works = |flight: &crate::oracle::Flight| flight.key == call.key && flight.is_active();
+            if let Some(flight) = self.withdrawn(call) {
+                return Some(Broken::new(
+                    5,
+                    format!("{call:?} waits for a flight that its leader withdrew: {flight:?}"),
+                ));
+            }
+            let works = |flight: &Flight| flight.key == call.key && flight.is_active();
             if !self.oracle.flights.iter().any(works) {
                 return Some(Broken::new(7, format!("{call:?} waits for nothing that can happen")));
             }
         }
-        if self.oracle.flights.iter().any(crate::oracle::Flight::is_active) {
+        if let Some(flight) = self.oracle.flights.iter().find(|flight| flight.is_misled()) {
+            return Some(Broken::new(
+                8,
+                format!("the leader's lock file was replaced, and nobody tells it: {flight:?}"),
+            ));
+        }
+        if self.oracle.flights.iter().any(Flight::is_active) {
             return None;
         }
         if let Some(lock) = self.shared.locks.iter().find(|lock| **lock != Holder::Nobody) {
@@ -198,7 +210,10 @@ impl World {
         }
         for (number, proc) in self.procs.iter().enumerate() {
             if proc.alive && proc.client.entries() > 0 {
-                return Some(Broken::new(7, format!("nothing runs, and client {number} keeps an entry: {:?}", proc.client)));
+                return Some(Broken::new(
+                    7,
+                    format!("nothing runs, and client {number} keeps an entry: {:?}", proc.client),
+                ));
             }
         }
         for serving in self.terms.0.iter().flatten() {
@@ -208,6 +223,14 @@ impl World {
             }
         }
         None
+    }
+
+    /// The flight that the call has joined, when its leader closed and the call's coordinator was told.
+    fn withdrawn(&self, call: &Call) -> Option<&Flight> {
+        let Heard::Joined(token) = call.heard else { return None };
+        let linked = self.procs[usize::from(call.process)].linked;
+        let flight = self.oracle.flight(token, &call.key)?;
+        (flight.withdrawn.is_some() && flight.withdrawn == linked).then_some(flight)
     }
 
     /// Nothing more happens while this process is frozen, except that works end. If it holds nothing, nobody may wait for it.
@@ -220,10 +243,13 @@ impl World {
             return None;
         }
         for call in self.oracle.calls.iter().filter(|call| call.process != frozen) {
-            let works = |flight: &crate::oracle::Flight| flight.key == call.key && flight.is_active();
+            let works = |flight: &Flight| flight.key == call.key && flight.is_active();
             let held = matches!(self.holder(&call.key), Holder::Entry(process, _) if process == frozen);
             if !held && !self.oracle.flights.iter().any(works) {
-                return Some(Broken::new(7, format!("{call:?} waits for process {frozen}, which is frozen and holds nothing of it")));
+                return Some(Broken::new(
+                    7,
+                    format!("{call:?} waits for process {frozen}, which is frozen and holds nothing of it"),
+                ));
             }
         }
         None

@@ -1,43 +1,53 @@
 //! Checks the library's own state machines exhaustively, within bounds.
+//!
+//! ```text
+//! cargo test --profile model --test model -- --ci       the sets of runs that CI visits
+//! cargo test --profile model --test model -- --large    the large ones
+//! cargo test --profile model --test model -- --ci --only TEXT
+//!                                                       those whose name contains TEXT
+//! cargo test --profile model --test model --features sabotage -- --sabotage
+//!                                                       the same with one safeguard after the other switched off
+//! ```
+//! Without an argument, as in plain `cargo test`, the beginning of each is visited.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test program speaks on its standard streams")]
 
 mod apply;
+mod arguments;
 mod configurations;
 mod drive;
 mod explorer;
 mod intern;
 mod oracle;
+#[cfg(feature = "sabotage")]
+mod sabotage;
 mod sometimes;
 mod steps;
+mod table;
 mod world;
 
-use std::time::{Duration, Instant};
+use arguments::Arguments;
+use std::process::ExitCode;
 
-fn main() {
-    let only = std::env::args().nth(1);
-    let most = std::env::args().nth(2).map_or(usize::MAX, |text| text.parse().expect("a number"));
-    for configuration in configurations::all() {
-        if only.as_ref().is_some_and(|only| !configuration.name.contains(only.as_str())) {
-            continue;
+fn main() -> ExitCode {
+    let arguments = match Arguments::parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(message) => {
+            eprintln!("model: {message}");
+            return ExitCode::from(2);
         }
-        let until = Instant::now() + Duration::from_secs(170);
-        let report = std::thread::spawn(move || explorer::explore(configuration.name, &configuration.limits, most, until))
-            .join()
-            .expect("no panic");
-        println!(
-            "{:40} {:>10} states {:>11} transitions depth {:>3} {:>6.1} s {:>5.2} µs{} {:b}",
-            report.name,
-            report.states,
-            report.transitions,
-            report.depth,
-            report.took.as_secs_f64(),
-            report.took.as_secs_f64() * 1e6 / report.transitions as f64,
-            if report.complete { "" } else { " CUT" },
-            report.noticed,
-        );
-        if let Some(failure) = report.failure {
-            println!("  FAILS after {} steps: {}", failure.steps, failure.broken);
-            let path = format!("/tmp/proof-scratch/fail-{}.txt", configuration.name.replace([' ', ':', ','], "_"));
-            std::fs::write(path, failure.transcript.join("\n")).expect("it writes");
+    };
+    #[cfg(feature = "sabotage")]
+    {
+        if let Some(name) = &arguments.off {
+            return sabotage::search(name, &arguments);
+        }
+        if arguments.sabotage {
+            return sabotage::run(&arguments);
         }
     }
+    if arguments.sabotage || arguments.off.is_some() {
+        eprintln!("model: safeguards can be switched off only with `--features sabotage`");
+        return ExitCode::from(2);
+    }
+    table::run(&arguments)
 }

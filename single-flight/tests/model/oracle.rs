@@ -64,6 +64,12 @@ pub(crate) struct Flight {
     acknowledged: Option<Epoch>,
     /// Its joiners may hear `interrupted`.
     excused: bool,
+    /// Its process is dead.
+    dead: bool,
+    /// The landing is wholly with the coordinator of this epoch, or on its way there.
+    pub(crate) landed: Option<Epoch>,
+    /// The leader's process closed and told the coordinator of this epoch.
+    pub(crate) withdrawn: Option<Epoch>,
     /// Its outcome is not kept any more.
     pub(crate) expired: bool,
 }
@@ -188,6 +194,9 @@ impl Oracle {
             aborted: false,
             acknowledged: None,
             excused: false,
+            dead: false,
+            landed: None,
+            withdrawn: None,
             expired: false,
         });
         Ok(())
@@ -232,6 +241,14 @@ impl Oracle {
         Ok(())
     }
 
+    /// The landing is wholly with the coordinator of this epoch, or in the kernel on its way there: whatever becomes of the
+    /// leader, that coordinator will have it.
+    pub(crate) fn landed(&mut self, process: Process, entry: u64, with: Epoch) {
+        if let Some(flight) = self.flight_of(process, entry).filter(|flight| !flight.runs) {
+            flight.landed = Some(with);
+        }
+    }
+
     /// The leader heard that its landing is acknowledged.
     pub(crate) fn acknowledged(&mut self, process: Process, entry: u64, by: Epoch) {
         if let Some(flight) = self.flight_of(process, entry).filter(|flight| !flight.runs) {
@@ -239,9 +256,12 @@ impl Oracle {
         }
     }
 
-    /// The process closed: what it runs is withdrawn.
-    pub(crate) fn closed(&mut self, process: Process) {
+    /// The process closes: what it runs is withdrawn. `told`: the coordinator that its words can reach.
+    pub(crate) fn closed(&mut self, process: Process, told: Option<Epoch>) {
         for flight in self.flights.iter_mut().filter(|flight| flight.process == process && flight.runs) {
+            if !flight.excused {
+                flight.withdrawn = told;
+            }
             flight.excused = true;
         }
     }
@@ -250,7 +270,7 @@ impl Oracle {
     pub(crate) fn died(&mut self, process: Process, child: Option<&Key>) {
         self.calls.retain(|call| call.process != process);
         for flight in self.flights.iter_mut().filter(|flight| flight.process == process) {
-            flight.excused = true;
+            flight.dead = true;
             if child != Some(&flight.key) {
                 flight.runs = false;
                 flight.leased = false;
@@ -260,7 +280,7 @@ impl Oracle {
 
     /// The child that had the key's lock is dead.
     pub(crate) fn child_died(&mut self, key: &Key) {
-        for flight in self.flights.iter_mut().filter(|flight| flight.key == *key && flight.excused) {
+        for flight in self.flights.iter_mut().filter(|flight| flight.key == *key && flight.dead) {
             flight.runs = false;
             flight.leased = false;
         }
@@ -320,14 +340,22 @@ impl Oracle {
                 if *token != theirs {
                     return wrong(3, "another flight was interrupted");
                 }
-                let excused = told.is_some_and(|flight| {
-                    flight.excused || !flight.sole || flight.acknowledged.is_some_and(|epoch| Some(epoch) != by)
-                });
-                if !excused {
+                let excused = |flight: &Flight| {
+                    flight.excused
+                        || !flight.sole
+                        || (flight.dead && (flight.landed.is_none() || flight.landed != by || self.restored))
+                        || flight.acknowledged.is_some_and(|epoch| Some(epoch) != by || self.restored)
+                };
+                // After an old epoch was restored, a token may name several flights.
+                let mut named = self.flights.iter().filter(|flight| flight.token == *token && flight.key == call.key);
+                if !named.any(excused) {
                     return wrong(5, "its leader lives, and neither closed nor lost its lease");
                 }
             }
-            (Verdict::Closed | Verdict::TimedOut { .. } | Verdict::Unavailable(_), Heard::Nothing | Heard::Joined(_)) => {}
+            (
+                Verdict::Closed | Verdict::TimedOut { .. } | Verdict::Unavailable(_),
+                Heard::Nothing | Heard::Joined(_),
+            ) => {}
             _ => return wrong(0, "that cannot follow"),
         }
         Ok(())
@@ -346,6 +374,11 @@ fn aborted() -> Outcome {
 }
 
 impl Flight {
+    /// Its work runs on a lock file that somebody replaced, and it was not told.
+    pub(crate) fn is_misled(&self) -> bool {
+        self.runs && !self.sole && !self.lost && !self.excused && !self.dead
+    }
+
     /// Its work runs, or somebody holds a lease of it.
     pub(crate) fn is_active(&self) -> bool {
         self.runs || self.leased

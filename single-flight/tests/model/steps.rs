@@ -9,35 +9,102 @@ use single_flight::machines::protocol::RequestId;
 /// One step of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    Call { process: Process, key: u8, collide: bool },
-    Leave { process: Process, call: CallId },
-    Close { process: Process },
-    End { process: Process, entry: RequestId },
-    Abort { process: Process, entry: RequestId },
-    DropLease { process: Process, entry: RequestId },
-    Read { process: Process, collide: bool },
-    ReadEnd { process: Process },
-    Connect { process: Process },
-    Elect { process: Process },
+    Call {
+        process: Process,
+        key: u8,
+        collide: bool,
+    },
+    Leave {
+        process: Process,
+        call: CallId,
+    },
+    Close {
+        process: Process,
+    },
+    End {
+        process: Process,
+        entry: RequestId,
+    },
+    Abort {
+        process: Process,
+        entry: RequestId,
+    },
+    DropLease {
+        process: Process,
+        entry: RequestId,
+    },
+    Read {
+        process: Process,
+        collide: bool,
+    },
+    ReadEnd {
+        process: Process,
+    },
+    Connect {
+        process: Process,
+    },
+    Elect {
+        process: Process,
+    },
     /// The timer of the leaders' looks at their locks.
-    Check { process: Process },
+    Check {
+        process: Process,
+    },
     /// The timer of landings that the kernel does not take.
-    Tell { process: Process },
-    NoticeDirectory { process: Process },
-    Serve { server: Process, client: Process, conn: u8 },
-    ServeEnd { server: Process, client: Process, conn: u8 },
-    Dry { server: Process, at: u8 },
-    Look { server: Process },
-    Stall { server: Process },
-    NoticeTerm { server: Process },
-    Expire { server: Process },
-    Resign { server: Process },
-    Crash { process: Process, child: Option<u8> },
-    ChildEnds { key: u8 },
-    Break { process: Process },
-    Fill { process: Process },
-    Drain { process: Process },
-    ReplaceLock { key: u8 },
+    Tell {
+        process: Process,
+    },
+    NoticeDirectory {
+        process: Process,
+    },
+    Serve {
+        server: Process,
+        client: Process,
+        conn: u8,
+    },
+    ServeEnd {
+        server: Process,
+        client: Process,
+        conn: u8,
+    },
+    Dry {
+        server: Process,
+        at: u8,
+    },
+    Look {
+        server: Process,
+    },
+    Stall {
+        server: Process,
+    },
+    NoticeTerm {
+        server: Process,
+    },
+    Expire {
+        server: Process,
+    },
+    Resign {
+        server: Process,
+    },
+    Crash {
+        process: Process,
+        child: Option<u8>,
+    },
+    ChildEnds {
+        key: u8,
+    },
+    Break {
+        process: Process,
+    },
+    Fill {
+        process: Process,
+    },
+    Drain {
+        process: Process,
+    },
+    ReplaceLock {
+        key: u8,
+    },
     ReplaceTerm,
     ReplaceDirectory,
     RestoreEpoch,
@@ -269,7 +336,8 @@ impl World {
 
     pub(crate) fn conn_of(&self, server: Process, link: Link) -> Option<(Process, usize)> {
         self.procs.iter().enumerate().find_map(|(owner, proc)| {
-            let at = proc.conns.iter().position(|conn| conn.server == server && conn.link == link && conn.server_end)?;
+            let at =
+                proc.conns.iter().position(|conn| conn.server == server && conn.link == link && conn.server_end)?;
             Some((owner as Process, at))
         })
     }

@@ -254,10 +254,8 @@ fn land(members: &mut [Member]) -> Result<Report, Anything> {
             return Err(format!("{said:?} is out of place").into());
         };
         let role = if joined { "joined" } else { "led" };
-        println!(
-            "   {member}  {role} flight {token}: has the report {:.1} ms after its call",
-            after.as_secs_f64() * 1e3
-        );
+        let after = after.as_secs_f64() * 1e3;
+        println!("   {member:<19} {role:<7} flight {token}: its report came {after:.1} ms after the call");
         reports.push(report);
     }
     if reports.iter().any(|report| *report != reports[0]) {
@@ -280,8 +278,8 @@ fn narrate(tree: &Path) -> Result<(), Anything> {
     println!("2. The leader is killed in mid-work\n");
     let second = take_off(&mut members)?;
     println!("   {:<19} is killed", members[0]);
-    members.remove(0).kill()?;
     let killed = Instant::now();
+    members.remove(0).kill()?;
     for member in &mut members {
         let Said::Interrupted { token } = member.hear()? else { return Err("it was not interrupted".into()) };
         println!("   {member:<19} hears   that flight {token} was interrupted, {:.1} ms later", ms_since(killed));

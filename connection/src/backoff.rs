@@ -19,10 +19,10 @@ impl Backoff {
         Backoff { first, limit, ceiling: first, random: Random::new() }
     }
 
-    /// Between a quarter of the ceiling and all of it; the ceiling doubles up to the limit.
+    /// Between a quarter of the ceiling and all of it; the ceiling grows by half, up to the limit.
     pub(crate) fn draw(&mut self) -> Duration {
         let ceiling = self.ceiling;
-        self.ceiling = (ceiling * 2).min(self.limit);
+        self.ceiling = (ceiling * 3 / 2).min(self.limit);
         ceiling / 4 + (ceiling * 3 / 4).mul_f64(self.random.unit())
     }
 
@@ -65,10 +65,13 @@ mod tests {
     fn waits_grow_to_the_limit_and_stay_within_their_bounds() {
         let (first, limit) = (Duration::from_millis(1), Duration::from_millis(50));
         let mut backoff = Backoff::new(first, limit);
-        for ceiling in [1, 2, 4, 8, 16, 32, 50, 50, 50].map(Duration::from_millis) {
+        let mut ceiling = first;
+        for _ in 0..20 {
             let wait = backoff.draw();
             assert!(ceiling / 4 <= wait && wait <= ceiling, "{wait:?} under a ceiling of {ceiling:?}");
+            ceiling = (ceiling * 3 / 2).min(limit);
         }
+        assert_eq!(ceiling, limit);
         backoff.reset();
         assert!(backoff.draw() <= first);
         assert!(backoff.draw_longest() >= limit / 4);

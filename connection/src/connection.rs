@@ -8,12 +8,12 @@
 
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::attention::Bell;
 use crate::frame::{Frame, FrameError};
-use crate::handshake::Hello;
+use crate::handshake::{Hello, MAX_HELLO};
 use crate::memory::MemorySocket;
 use crate::outbox::Outbox;
 pub use crate::outbox::Written;
@@ -138,7 +138,7 @@ pub(crate) struct Link {
     closed: AtomicBool,
     /// `None` in memory, where nobody serves.
     bell: Option<Arc<Bell>>,
-    max_frame: usize,
+    max_frame: AtomicUsize,
     max_backlog: usize,
 }
 
@@ -165,13 +165,13 @@ impl Link {
         max_frame: usize,
         max_backlog: usize,
     ) -> Arc<Link> {
-        let (outbox, closed) = (Mutex::default(), AtomicBool::new(false));
+        let (outbox, closed, max_frame) = (Mutex::default(), AtomicBool::new(false), AtomicUsize::new(max_frame));
         Arc::new(Link { id, transport, outbox, closed, bell, max_frame, max_backlog })
     }
 
     pub(crate) fn queue(&self, frame: &Frame) -> Result<u64, FrameError> {
         let mut sending = self.outbox();
-        let position = sending.outbox.push(frame, self.max_frame)?;
+        let position = sending.outbox.push(frame, self.max_frame.load(Ordering::Relaxed))?;
         let backlog = sending.outbox.backlog();
         if backlog > self.max_backlog {
             let limit = self.max_backlog;
@@ -180,6 +180,18 @@ impl Link {
             self.ring();
         }
         Ok(position)
+    }
+
+    /// Says hello, which may be longer than other frames.
+    pub(crate) fn greet(&self, hello: &Hello) -> Result<(), FrameError> {
+        self.outbox().outbox.push(&hello.frame(), MAX_HELLO)?;
+        self.flush();
+        Ok(())
+    }
+
+    /// The peer takes no longer frames than this.
+    pub(crate) fn limit_frames(&self, limit: u32) {
+        self.max_frame.fetch_min(usize::try_from(limit).unwrap_or(usize::MAX), Ordering::Relaxed);
     }
 
     pub(crate) fn flush(&self) -> Written {

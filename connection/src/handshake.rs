@@ -31,16 +31,20 @@ pub struct Hello {
     /// A number that this side drew when it began, the same in each of its connections: process ids repeat across PID namespaces.
     #[serde(default)]
     pub instance: u64,
+    /// The longest frame that this side takes, in bytes behind the length. The other side sends none that is longer.
+    #[serde(default = "no_limit")]
+    pub max_frame: u32,
     /// A server's refusal, in words. The connection ends after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
 }
 
 impl Hello {
-    /// A hello of this process.
+    /// A hello of this process, which takes frames of any length.
     pub fn new(protocol: u32, software: impl Into<String>, epoch: Epoch, directory: impl Into<String>) -> Hello {
         let (software, directory) = (software.into(), directory.into());
-        Hello { protocol, software, epoch, directory, pid: std::process::id(), instance: 0, refusal: None }
+        let pid = std::process::id();
+        Hello { protocol, software, epoch, directory, pid, instance: 0, max_frame: no_limit(), refusal: None }
     }
 
     /// The frame that says it.
@@ -73,6 +77,10 @@ impl Hello {
         }
         Ok(theirs)
     }
+}
+
+fn no_limit() -> u32 {
+    u32::MAX
 }
 
 /// The part of a hello that no version may change.

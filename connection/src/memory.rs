@@ -38,6 +38,7 @@ pub fn pair(first: Hello, second: Hello) -> (MemoryEnd, MemoryEnd) {
     let end = |incoming: &Arc<Pipe>, outgoing: &Arc<Pipe>, hello: Hello| {
         let socket = MemorySocket { incoming: Arc::clone(incoming), outgoing: Arc::clone(outgoing) };
         let link = Link::new(ConnectionId::next(), Transport::Memory(socket), None, DEFAULT_MAX_FRAME, usize::MAX);
+        link.limit_frames(hello.max_frame);
         let peer = Peer { pid: Some(std::process::id()), uid: None, hello };
         MemoryEnd {
             connection: Connection::new(link, peer),

@@ -344,6 +344,7 @@ impl Supervisor {
         let mut hello =
             Hello::new(self.options.protocol, &*self.options.software, epoch, self.directory.identity().to_string());
         hello.instance = self.instance;
+        hello.max_frame = u32::try_from(self.options.max_frame).unwrap_or(u32::MAX);
         hello
     }
 }

@@ -91,16 +91,16 @@ impl Channel {
     /// The connection for the owner, when both have said hello.
     pub(super) fn connection(&self, hello: Hello) -> Connection {
         let Credentials { pid, uid, .. } = self.credentials;
+        self.link.limit_frames(hello.max_frame);
         Connection::new(Arc::clone(&self.link), Peer { pid, uid, hello })
     }
 
     /// Says hello.
     pub(super) fn greet(&self, hello: &Hello) {
-        // It cannot be too long, unless the name of the software is; then the peer waits, and the other side's patience ends it.
-        if let Err(error) = self.link.queue(&hello.frame()) {
+        // Only the name of the software can make it too long. The peer waits then, until its patience ends.
+        if let Err(error) = self.link.greet(hello) {
             tracing::error!(%error, "cannot say hello");
         }
-        self.link.flush();
     }
 
     /// Whether tokio knows of something to read. Otherwise it rings when there is.

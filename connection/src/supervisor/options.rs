@@ -12,7 +12,7 @@ pub struct Options {
     pub protocol: u32,
     /// Name and version of the program, for the messages of others.
     pub software: String,
-    /// The longest frame, in bytes, sent or received: [`DEFAULT_MAX_FRAME`].
+    /// The longest frame, in bytes, sent or received: [`DEFAULT_MAX_FRAME`]. Of two peers with different limits the lower one counts.
     pub max_frame: usize,
     /// How many bytes a client of our term may leave waiting before it loses its connection: 256 MiB, four of the longest frames.
     /// The last resort against a client that does not read; an owner that watches [`Event::Written`](crate::Event::Written) closes it

@@ -6,6 +6,8 @@ mod frozen;
 mod garbage;
 mod handshake;
 mod names;
+#[cfg(target_os = "linux")]
+mod namespaces;
 mod process;
 mod raw;
 mod replaced;

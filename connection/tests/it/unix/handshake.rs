@@ -1,6 +1,6 @@
 //! Both sides say who they are before anything else.
 
-use flight_connection::{AttemptError, Epoch, Event, Frame, HandshakeError, Phase};
+use flight_connection::{AttemptError, Epoch, Event, Frame, FrameError, HandshakeError, Phase};
 use tempfile::tempdir;
 
 use crate::party::{Party, options, say, text_frame, two};
@@ -109,4 +109,23 @@ async fn a_party_is_known_again_by_its_instance() {
     let (_, again) = tokio::join!(client.connected(), server.accepted());
     assert_ne!(again.id(), to_client.id());
     assert_eq!(again.peer().hello.instance, before);
+}
+
+#[tokio::test]
+async fn of_two_limits_on_frames_the_lower_one_counts() {
+    let folder = tempdir().unwrap();
+    let mut server = Party::new(folder.path());
+    server.elected().await;
+    let mut low = options();
+    low.max_frame = 100;
+    let mut client = Party::with(folder.path(), low);
+    let (to_server, to_client) = tokio::join!(client.connected(), server.accepted());
+    for connection in [to_server, to_client] {
+        let refused = connection.queue(&Frame::new("{}", vec![0; 98]));
+        assert_eq!(refused, Err(FrameError::TooLong { length: 101, limit: 100 }));
+        connection.queue(&Frame::new("{}", vec![0; 97])).unwrap();
+        connection.flush();
+    }
+    let (there, back) = tokio::join!(server.frame(), client.frame());
+    assert_eq!((there.length(), back.length()), (100, 100));
 }

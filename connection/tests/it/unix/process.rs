@@ -51,11 +51,29 @@ impl Process {
         })
     }
 
+    /// In namespaces of its own, as in a container. `None` where that is not allowed or possible.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn start_in_namespaces(folder: &Path, namespaces: &[&str]) -> Option<Process> {
+        let mut command = Command::new("unshare");
+        command.args(namespaces).args(["--fork", "--kill-child"]);
+        let mut possible = Command::new("unshare");
+        possible.args(namespaces).args(["--fork", "--kill-child", "true"]).stderr(Stdio::null());
+        if !possible.status().is_ok_and(|status| status.success()) {
+            return None;
+        }
+        command.arg(std::env::current_exe().unwrap());
+        Some(Process::run(command, folder))
+    }
+
     fn start_with(folder: &Path, prepare: impl FnOnce(&mut Command)) -> Process {
         let mut command = Command::new(std::env::current_exe().unwrap());
+        prepare(&mut command);
+        Process::run(command, folder)
+    }
+
+    fn run(mut command: Command, folder: &Path) -> Process {
         command.args(["--exact", "unix::process::a_party_in_a_process_of_its_own", "--nocapture"]);
         command.env(FOLDER, folder).stdin(Stdio::piped()).stdout(Stdio::piped());
-        prepare(&mut command);
         let mut child = command.spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();

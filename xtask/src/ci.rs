@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::examples::{self, Example};
 use crate::step::Step;
-use crate::{e2e, tidy};
+use crate::{e2e, model, tidy};
 
 /// For a step that compiles: an empty target folder on a slow machine with two cores.
 const BUILD: Duration = Duration::from_secs(20 * 60);
@@ -47,12 +47,17 @@ fn after_tidy(examples: &[Example<'_>]) -> Vec<Step> {
     let mut steps = vec![
         Step::cargo("clippy", BUILD, words("clippy --workspace --all-targets --all-features -- -D warnings")),
         // `--all-targets` leaves out a target with `test = false`.
-        Step::cargo("clippy of e2e", BUILD, words("clippy --workspace --test e2e --all-features -- -D warnings")),
+        Step::cargo(
+            "clippy of e2e and model",
+            BUILD,
+            words("clippy --workspace --test e2e --test model --all-features -- -D warnings"),
+        ),
         Step::cargo("docs", BUILD, words("doc --workspace --no-deps --all-features"))
             .with_env("RUSTDOCFLAGS", "-D warnings"),
         // Unit, integration and doc tests of all packages.
         Step::cargo("tests", BUILD, words("test --workspace --all-features")),
         e2e::step(&[]),
+        model::step(&[]),
         // Apart from their runs, so that a run's limit does not measure the compiler.
         Step::cargo("examples", BUILD, words("build --release --examples")),
     ];

@@ -5,6 +5,7 @@
 mod ci;
 mod e2e;
 mod examples;
+mod model;
 mod step;
 mod tidy;
 
@@ -16,10 +17,12 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  ci             every check, in order; stops at the first one that fails
-  e2e [ARGS...]  the tests with real processes; ARGS go to the test binary (part of a test's name, --list, ...)
-  tidy           layout, names, links and white space of the repository's files
-  help           this text
+  ci                  every check, in order; stops at the first one that fails
+  e2e [ARGS...]       the tests with real processes; ARGS go to the test binary (part of a test's name, --list, ...)
+  model [ARGS...]     every interleaving of the state machines, within bounds; --large for more of them
+  sabotage [ARGS...]  the same with one safeguard after the other switched off: each must be noticed
+  tidy                layout, names, links and white space of the repository's files
+  help                this text
 ";
 
 fn main() -> ExitCode {
@@ -30,6 +33,8 @@ fn main() -> ExitCode {
     let outcome = match (command.as_ref().and_then(|name| name.to_str()), rest.as_slice()) {
         (Some("ci"), []) => ci::run(&root),
         (Some("e2e"), args) => e2e::run(&root, args),
+        (Some("model"), args) => model::run(&root, args),
+        (Some("sabotage"), args) => model::sabotage(&root, args),
         (Some("tidy"), []) => tidy::run(&root),
         (Some("help" | "--help" | "-h"), _) => {
             print!("{USAGE}");

@@ -67,7 +67,7 @@ fn watch_three() -> Result<(), Box<dyn Error>> {
             println!("\nkilling process {}", children[place].id());
             children[place].kill()?;
             children[place].wait()?;
-            children.remove(place);
+            children.retain(|child| Some(child.id()) != server);
         }
     }
     for child in &mut children {

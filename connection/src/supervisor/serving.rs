@@ -247,8 +247,9 @@ impl Supervisor {
                     serving.bell.ring();
                 }
             }
-            // Those who are connected go on, and in a second we try again.
-            Err(error) => self.events.push_back(Event::Failed(error)),
+            // Those who are connected go on, and in a second we try again. It is no failure to connect or to serve, so that nobody's
+            // call has to end for it.
+            Err(error) => tracing::warn!(%error, "the socket cannot be published again yet"),
         }
     }
 

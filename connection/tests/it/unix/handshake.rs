@@ -3,6 +3,7 @@
 use flight_connection::{AttemptError, Epoch, Event, Frame, FrameError, HandshakeError, Phase};
 use tempfile::tempdir;
 
+use super::raw::{Raw, aside, hello, wire};
 use crate::party::{Party, options, say, text_frame, two};
 
 #[tokio::test]
@@ -128,4 +129,26 @@ async fn of_two_limits_on_frames_the_lower_one_counts() {
     }
     let (there, back) = tokio::join!(server.frame(), client.frame());
     assert_eq!((there.length(), back.length()), (100, 100));
+}
+
+#[tokio::test]
+async fn an_epoch_that_leaves_none_after_it_is_not_believed() {
+    let folder = tempdir().unwrap();
+    let (mut server, _client, _, _) = two(folder.path()).await;
+    let Phase::Serving { epoch } = server.supervisor.phase() else { panic!("it serves") };
+    let path = folder.path().to_owned();
+    let answer = aside(move || {
+        let mut raw = Raw::connect(&path);
+        let mut boastful = hello(&path);
+        boastful.epoch = Epoch::MAX;
+        raw.send(&wire(&boastful.frame()));
+        let answer = raw.receive().expect("an answer");
+        assert_eq!(raw.receive(), None, "and the end");
+        answer
+    });
+    let answer = server.attend(answer).await;
+    let words = String::from_utf8(answer.header.to_vec()).unwrap();
+    assert!(words.contains("\"refusal\":") && words.contains(&Epoch::MAX.to_string()), "{words}");
+    assert_eq!(server.supervisor.phase(), Phase::Serving { epoch });
+    server.assert_undisturbed();
 }

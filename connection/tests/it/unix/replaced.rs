@@ -105,3 +105,21 @@ async fn resigning_hands_the_term_over() {
     assert!(matches!(end_of(&server, to_client.id()), Some(DisconnectReason::TermEnded)));
     server.attend(client.elected()).await;
 }
+
+#[tokio::test]
+async fn a_dropped_supervisor_lets_go_although_others_hold_its_term() {
+    let folder = tempdir().unwrap();
+    let (mut server, mut client, to_client, _) = two(folder.path()).await;
+    let term = server.passed.iter().find_map(|event| match event {
+        Event::Elected(term) => Some(term.clone()),
+        _ => None,
+    });
+    let term = term.expect("it was elected");
+    assert!(term.is_current().unwrap());
+    server.stay_undisturbed(Duration::ZERO).await;
+    drop(server);
+    assert!(!term.is_current().unwrap());
+    client.disconnected().await;
+    assert!(client.elected().await.epoch() > term.epoch());
+    assert_eq!(to_client.flush().backlog, 0, "what is left of it does nothing");
+}

@@ -67,6 +67,16 @@ pub(crate) enum Attempt {
     Missing,
 }
 
+/// What came of locking an open file.
+#[derive(Debug)]
+enum Claim {
+    Locked(LockFile),
+    Busy,
+    /// The path leads to another file by now, or nowhere.
+    Elsewhere,
+    NotAFile,
+}
+
 impl LockFile {
     /// Takes the lock of the file of that name in the directory; creates the file, with mode 0600, if it is missing. `None`: another has the
     /// lock at this moment. It never waits.
@@ -121,31 +131,35 @@ impl LockFile {
                     Err(source) => return Err(failed(LockStep::Create, source)),
                 },
             };
-            if !take(&file).map_err(|source| failed(LockStep::Lock, source))? {
+            match LockFile::claim(&path, file).map_err(|(step, source)| failed(step, source))? {
+                Claim::Locked(lock) => return Ok(Attempt::Locked { lock, created }),
+                Claim::NotAFile => return Err(LockError::NotAFile { target: target() }),
                 // Who holds it may do so in a directory that was moved away, for nobody else.
-                return if is_current()? { Ok(Attempt::Busy) } else { Err(replaced()) };
-            }
-            let locked = platform::facts(&file).map_err(|source| failed(LockStep::Compare, source));
-            // Unlocks also when the comparison fails. The path is compared after the lock was taken, by invariant 1.
-            let lock = LockFile {
-                path: path.clone(),
-                file,
-                identity: locked.as_ref().map_or(directory.identity(), |facts| facts.identity),
-                holder: process::id(),
-                released: false,
-            };
-            if !locked?.is_file {
-                return Err(LockError::NotAFile { target: target() });
-            }
-            if lock.is_at_its_path().map_err(|source| failed(LockStep::Compare, source))? {
-                return Ok(Attempt::Locked { lock, created });
-            }
-            drop(lock);
-            if !is_current()? {
-                return Err(replaced());
+                Claim::Busy => return if is_current()? { Ok(Attempt::Busy) } else { Err(replaced()) },
+                Claim::Elsewhere if is_current()? => {}
+                Claim::Elsewhere => return Err(replaced()),
             }
         }
         Err(LockError::Unsteady { target: target(), turns: TURNS })
+    }
+
+    /// Takes the lock of an open file, and then looks whether the path leads to it: in this order, by invariant 1.
+    fn claim(path: &Path, file: File) -> Result<Claim, (LockStep, io::Error)> {
+        let facts = platform::facts(&file).map_err(|source| (LockStep::Compare, source))?;
+        if !facts.is_file {
+            return Ok(Claim::NotAFile);
+        }
+        if !take(&file).map_err(|source| (LockStep::Lock, source))? {
+            return Ok(Claim::Busy);
+        }
+        let (path, holder) = (path.to_owned(), process::id());
+        // Unlocks whenever it is dropped here.
+        let lock = LockFile { path, file, identity: facts.identity, holder, released: false };
+        match lock.is_at_its_path() {
+            Ok(true) => Ok(Claim::Locked(lock)),
+            Ok(false) => Ok(Claim::Elsewhere),
+            Err(source) => Err((LockStep::Compare, source)),
+        }
     }
 
     /// The lock file, by the path of the directory.
@@ -291,4 +305,44 @@ pub(crate) fn try_both(first: &File, second: &File) -> io::Result<bool> {
     // Explicitly, by invariant 3, although nobody else looks at this file.
     platform::unlock(first)?;
     Ok(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::key_locks::KeyLocks;
+
+    /// One who has opened the lock file of a key, and is stopped before locking it.
+    fn opened(locks: &KeyLocks, folder: &LocalDirectory) -> (PathBuf, File) {
+        let name = KeyLocks::file_name(b"k");
+        drop(locks.look(b"k").expect("a look").expect("nobody holds it"));
+        match platform::open_existing(folder.file(), folder.path(), &name) {
+            Ok(Opened::File(file)) => (folder.path().join(name), file),
+            other => panic!("the file is there: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_removed_before_it_was_locked_is_no_lock() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let directory = LocalDirectory::open(home.path()).expect("it is local");
+        let locks = KeyLocks::new(&directory).expect("it can be written to");
+        let folder = directory.subdirectory("execution-locks").expect("it is there");
+
+        let (path, stale) = opened(&locks, &folder);
+        assert_eq!(locks.sweep().expect("a sweep").removed, 1);
+        assert!(matches!(LockFile::claim(&path, stale), Ok(Claim::Elsewhere)), "the path leads nowhere");
+
+        let (path, stale) = opened(&locks, &folder);
+        fs::remove_file(&path).expect("it is there");
+        let heir = locks.look(b"k").expect("a look").expect("nobody holds the new file");
+        assert!(matches!(LockFile::claim(&path, stale), Ok(Claim::Elsewhere)), "the path leads to the heir's file");
+        assert!(heir.is_current().expect("a look"));
+
+        drop(heir);
+        let (path, fresh) = opened(&locks, &folder);
+        assert!(matches!(LockFile::claim(&path, fresh), Ok(Claim::Locked(_))));
+    }
 }

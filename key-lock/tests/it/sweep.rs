@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tempfile::tempdir;
@@ -96,4 +96,29 @@ fn a_sweep_beside_workers_never_lets_two_in() {
     assert_eq!(assert_no_overlap(&home.path().join("log")), 5 * ROUNDS);
     assert!(removed > 10, "the sweeper found the file idle {removed} times: too few to prove anything");
     assert_eq!(names(home.path()), ["execution-locks", "log"]);
+}
+
+/// A sweeper that removed a file which it no longer holds would take it away from one who has just locked it.
+#[test]
+fn a_held_lock_is_never_swept() {
+    let home = home_in_memory();
+    let (done, swept) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let _end = EndOf(&done);
+        scope.spawn(|| {
+            let locks = locks_at(home.path());
+            while !done.load(Ordering::SeqCst) {
+                swept.fetch_add(locks.sweep().expect("a sweep").removed, Ordering::SeqCst);
+            }
+        });
+        let locks = locks_at(home.path());
+        let mut held = 0;
+        while held < 200 || swept.load(Ordering::SeqCst) < 200 {
+            if let Some(lock) = locks.look(b"k").expect("a look") {
+                held += 1;
+                std::thread::yield_now();
+                assert!(lock.is_current().expect("a look at the path"), "removed while it was held");
+            }
+        }
+    });
 }

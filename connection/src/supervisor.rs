@@ -48,8 +48,11 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// A turn looks no further when it has brought so many events.
 const EVENTS_IN_A_TURN: usize = 32;
 
-/// How long a close waits for peers to take what was queued for them.
+/// How long a close waits while no peer takes anything of what was queued for it.
 const LAST_WORDS: Duration = Duration::from_millis(250);
+
+/// How long a close waits while they do.
+const LONGEST_CLOSE: Duration = Duration::from_secs(5);
 
 /// Connects the processes that name one directory to the one of them that serves, or makes this process the one.
 ///
@@ -236,8 +239,8 @@ impl Supervisor {
         self.depose(DeposedReason::Resigned, Instant::now());
     }
 
-    /// Closes everything. Waits for a moment (250 ms at most) for the peers to take what is queued for them, and releases the lock
-    /// last.
+    /// Closes everything. Waits for the peers to take what is queued for them, as long as they do (and 250 ms without progress, 5 s in
+    /// all), and releases the lock last.
     ///
     /// # Cancellation
     ///
@@ -250,8 +253,17 @@ impl Supervisor {
             _ => (None, None),
         };
         drop(listener);
-        let until = Instant::now() + LAST_WORDS;
-        while self.has_backlog() && Instant::now() < until {
+        let end = Instant::now() + LONGEST_CLOSE;
+        let (mut until, mut least) = (end, usize::MAX);
+        loop {
+            let backlog = self.write_backlogs();
+            let now = Instant::now();
+            if backlog < least {
+                (least, until) = (backlog, end.min(now + LAST_WORDS));
+            }
+            if backlog == 0 || now >= until {
+                break;
+            }
             tokio::select! {
                 () = self.attention.called() => {}
                 () = tokio::time::sleep_until(until.into()) => {}
@@ -263,13 +275,13 @@ impl Supervisor {
         }
     }
 
-    /// Writes what can be written. Whether something is left.
-    fn has_backlog(&mut self) -> bool {
-        let mut backlog = false;
+    /// Writes what can be written. How many bytes are left.
+    fn write_backlogs(&mut self) -> usize {
+        let mut backlog = 0;
         for channel in self.channels.values_mut() {
             channel.bell.heard();
             channel.write();
-            backlog |= channel.link.outbox().outbox.backlog() > 0;
+            backlog += channel.link.outbox().outbox.backlog();
         }
         backlog
     }

@@ -9,9 +9,10 @@
 //! gate <file> call …                            waiting; then a call, when the file's lock can be shared
 //! loop <id> <count> <key>                       what `call` tells, and then looped <id>
 //! close <handle>                                closed <handle>
-//! status <handle>                               status <epoch> <pid> <flights> <joiners> <waiting> <state>
+//! status <handle>                               status <epoch> <pid> <flights> <joiners>
 //! ```
-//! `<how>` is `now` (the work ends at once), `hold` (it waits for `finish`) or `hold:<bytes>` (its value is so long).
+//! `<how>` is `now` (the work ends at once), `hold` (it waits for `finish`) or `child` (it tells `child <id> <pid>` of a child that it has given the
+//! key to, and holds). `hold:<bytes>` says how long its value is at least.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -107,7 +108,7 @@ impl Member {
         let [id, handle, key, how, ref limit @ ..] = *words else { panic!("a call needs more than {words:?}") };
         let (hold, length) = match how.split_once(':').unwrap_or((how, "0")) {
             ("now", length) => (None, length),
-            ("hold", length) => {
+            ("hold" | "child", length) => {
                 let (end, hold) = oneshot::channel();
                 self.holds.insert(id.to_owned(), end);
                 (Some(hold), length)
@@ -119,6 +120,7 @@ impl Member {
             key: key.to_owned(),
             length: length.parse().unwrap(),
             hold,
+            has_child: how == "child",
             journal: self.journal.clone(),
         };
         let said = id.to_owned();
@@ -136,9 +138,10 @@ impl Member {
         let (flights, journal) = (self.handles["0"].clone(), self.journal.clone());
         tokio::spawn(async move {
             for _ in 0..count {
-                let work = Work { id: id.clone(), key: key.clone(), length: 0, hold: None, journal: journal.clone() };
+                let (id, key, journal) = (id.clone(), key.clone(), journal.clone());
+                let work = Work { id: id.clone(), key: key.clone(), length: 0, hold: None, has_child: false, journal };
                 let run = flights.run(&key, |lease| work.run(lease));
-                Call { id: id.clone(), key: key.clone(), run }.report().await;
+                Call { id, key, run }.report().await;
             }
             tell(&format!("looped {id}"));
         });
@@ -152,15 +155,21 @@ struct Work {
     /// How long its value is at least.
     length: usize,
     hold: Option<oneshot::Receiver<()>>,
+    has_child: bool,
     journal: Journal,
 }
 
 impl Work {
     async fn run(self, lease: Lease) -> Result<String, String> {
-        let Work { id, key, length, hold, journal } = self;
+        let Work { id, key, length, hold, has_child, journal } = self;
         let token = lease.token().as_u64();
         journal.start(&key, token);
         tell(&format!("start {id} {token}"));
+        if has_child {
+            // Nobody waits for it: it is the scenario's to end.
+            let child = lease.spawn(std::process::Command::new("sleep").arg("60")).unwrap();
+            tell(&format!("child {id} {}", child.id()));
+        }
         match hold {
             None => tokio::task::yield_now().await,
             Some(mut hold) => tokio::select! {
@@ -216,8 +225,7 @@ async fn status(flights: &SingleFlight<String>) -> String {
     let epoch = report.as_ref().map_or(0, |report| report.epoch.get());
     let flying = report.as_ref().map_or(0, |report| report.flights.len());
     let joiners: usize = report.iter().flat_map(|report| &report.flights).map(|flight| flight.joiners).sum();
-    let waiting: usize = report.iter().flat_map(|report| &report.waiting).map(|waiting| waiting.callers).sum();
-    format!("status {epoch} {} {flying} {joiners} {waiting} {}", status.pid.unwrap_or(0), status.state)
+    format!("status {epoch} {} {flying} {joiners}", status.pid.unwrap_or(0))
 }
 
 /// The first line may come behind the test runner's words, so that each has a mark.

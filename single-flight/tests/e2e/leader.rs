@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::group::Group;
 
 #[test]
@@ -21,6 +23,31 @@ fn the_leader_is_killed() {
     assert!(next > token, "the next call leads, with a greater token");
     assert_eq!(group.check().runs("k"), 2);
     println!("its joiners heard Interrupted with its token {token}; the next call led with {next}");
+}
+
+#[test]
+fn the_leader_is_killed_and_its_child_lives_on() {
+    let group = Group::new();
+    let coordinator = group.coordinator();
+    let [leader, joiner] = group.members();
+    leader.tell("call a 0 k child");
+    let token = leader.hear_number("start a");
+    let child = Pid::from_raw(i32::try_from(leader.hear_number("child a")).unwrap()).unwrap();
+    joiner.joins("b", "k", token);
+    leader.kill();
+    // The child has the key: its work may still be at it.
+    joiner.tell("call c 0 k now 500");
+    let timed_out = joiner.hear("failed c").join(" ");
+    assert!(timed_out.starts_with("TimedOut"), "{timed_out}");
+    assert!(!joiner.has_told("failed b"), "it is interrupted when the kernel frees the key");
+    coordinator.tell("call d 0 k now");
+    kill_process(child, Signal::KILL).unwrap();
+    assert_eq!(joiner.hear("failed b")[0], "Interrupted");
+    assert!(coordinator.hear_number("landed d") > token);
+    assert_eq!(group.check().runs("k"), 2);
+    println!(
+        "the child kept the key of its killed parent; when it ended the joiner heard Interrupted, and the next call led"
+    );
 }
 
 #[test]

@@ -154,14 +154,7 @@ impl Member {
         self.tell("status 0");
         let words = self.hear("status");
         let number = |at: usize| words[at].parse().unwrap();
-        Status {
-            epoch: number(0),
-            coordinator: number(1),
-            flights: number(2),
-            joiners: number(3),
-            waiting: number(4),
-            state: words[5..].join(" "),
-        }
+        Status { epoch: number(0), coordinator: number(1), flights: number(2), joiners: number(3) }
     }
 
     /// Freezes it, and returns when it is frozen.
@@ -256,9 +249,8 @@ impl Drop for Inner {
 #[derive(Debug)]
 pub(crate) struct Status {
     pub(crate) epoch: u32,
+    /// Its process id, or 0.
     pub(crate) coordinator: u32,
     pub(crate) flights: u32,
     pub(crate) joiners: u32,
-    pub(crate) waiting: u32,
-    pub(crate) state: String,
 }

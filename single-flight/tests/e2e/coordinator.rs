@@ -38,7 +38,7 @@ fn the_coordinator_is_killed_while_a_work_lands() {
         first.joins("b", &key, token);
         second.joins("b", &key, token);
         leader.tell("finish a");
-        // Each time it meets another point of the landing.
+        // tidy: each time it meets another point of the landing.
         std::thread::sleep(Duration::from_micros(25) * round);
         coordinator.kill_idle();
         for (member, id) in [(&leader, "a"), (&first, "b"), (&second, "b")] {
@@ -104,7 +104,7 @@ fn the_coordinator_is_frozen() {
     // Its landing is in the kernel, so that the leader's call returns all the same.
     leader.tell("finish a");
     assert_eq!(leader.hear_number("landed a"), token);
-    // The story: it stays frozen for three seconds.
+    // tidy: the story is that it stays frozen for three seconds.
     std::thread::sleep(Duration::from_secs(3).saturating_sub(frozen.elapsed()));
     for (member, id) in [(&joiner, "b"), (&caller, "c"), (&caller, "d"), (&newcomer, "c"), (&newcomer, "d")] {
         for what in ["landed", "failed", "start"] {

@@ -62,7 +62,7 @@ fn the_leader_is_frozen() {
     late.tell("call d 0 k now 500");
     let timed_out = late.hear("failed d").join(" ");
     assert!(timed_out.contains(&format!("process {} ", leader.pid())), "it says whom it waited for: {timed_out}");
-    // The story: it stays frozen for three seconds.
+    // tidy: the story is that it stays frozen for three seconds.
     std::thread::sleep(Duration::from_secs(3));
     for member in [&late, &joiner, &coordinator] {
         for what in ["landed", "failed", "start"] {

@@ -96,6 +96,7 @@ async fn until<F: Future<Output = bool>>(mut is_so: impl FnMut() -> F) {
     let begun = Instant::now();
     while !is_so().await {
         assert!(begun.elapsed() < DEADLINE, "something that does not become so");
+        // tidy: a pause between two looks, not a wait for anything.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

@@ -29,6 +29,7 @@ async fn a_limit_on_a_joined_flight_names_the_leader_and_changes_nothing_for_oth
 async fn a_limit_does_not_bound_ones_own_work() {
     let (_home, flights) = open::<u32>();
     let run = flights.run("k", |_| async {
+        // tidy: the work takes longer than the limit: that is the test.
         tokio::time::sleep(LIMIT * 4).await;
         Ok::<_, io::Error>(1)
     });

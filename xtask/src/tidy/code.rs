@@ -7,10 +7,11 @@ use super::{File, Problem};
 const PLATFORM_FILES: [&str; 2] = ["unix.rs", "windows.rs"];
 
 /// Other files with `unsafe`, each with the reason.
-const UNSAFE_ELSEWHERE: [(&str, &str); 3] = [
+const UNSAFE_ELSEWHERE: [(&str, &str); 4] = [
     ("key-lock/tests/it/access.rs", "a child becomes another user"),
     ("key-lock/tests/it/fork.rs", "forks without exec, which the library must survive"),
     ("key-lock/tests/it/lying_kernel.rs", "makes the kernel answer lock requests wrongly"),
+    ("single-flight/tests/it/fork.rs", "forks without exec, which the library must refuse to follow"),
 ];
 
 pub(super) fn unsafe_places(files: &[File]) -> Vec<Problem> {

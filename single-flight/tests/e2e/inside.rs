@@ -8,6 +8,7 @@
 //! last <id> <handle> <key> <how>                a call like `call`; the process exits when it returns, and tells nothing
 //! gate <file> call …                            waiting; then a call, when the file's lock can be shared
 //! loop <id> <count> <key>                       what `call` tells, and then looped <id>
+//! storm <id> <count> <seed>                     the same, with works, limits and cancels by chance; calls that left tell `left <id>`
 //! close <handle>                                closed <handle>
 //! status <handle>                               status <epoch> <pid> <flights> <joiners>
 //! ```
@@ -86,6 +87,7 @@ impl Member {
                         std::process::exit(0);
                     });
                 }
+                ["storm", id, count, seed] => self.storm(id, count.parse().unwrap(), seed.parse().unwrap()),
                 ["loop", id, count, key] => self.repeat(id, count.parse().unwrap(), key),
                 ["finish", id] => drop(self.holds.remove(id).unwrap().send(())),
                 ["close", handle] => {
@@ -106,12 +108,12 @@ impl Member {
 
     fn call(&mut self, words: &[&str]) -> Call {
         let [id, handle, key, how, ref limit @ ..] = *words else { panic!("a call needs more than {words:?}") };
-        let (hold, length) = match how.split_once(':').unwrap_or((how, "0")) {
-            ("now", length) => (None, length),
+        let (ends, length) = match how.split_once(':').unwrap_or((how, "0")) {
+            ("now", length) => (End::Now, length),
             ("hold" | "child", length) => {
-                let (end, hold) = oneshot::channel();
+                let (end, told) = oneshot::channel();
                 self.holds.insert(id.to_owned(), end);
-                (Some(hold), length)
+                (End::Told(told), length)
             }
             _ => panic!("how is {how:?}?"),
         };
@@ -119,7 +121,7 @@ impl Member {
             id: id.to_owned(),
             key: key.to_owned(),
             length: length.parse().unwrap(),
-            hold,
+            end: ends,
             has_child: how == "child",
             journal: self.journal.clone(),
         };
@@ -139,12 +141,56 @@ impl Member {
         tokio::spawn(async move {
             for _ in 0..count {
                 let (id, key, journal) = (id.clone(), key.clone(), journal.clone());
-                let work = Work { id: id.clone(), key: key.clone(), length: 0, hold: None, has_child: false, journal };
+                let work =
+                    Work { id: id.clone(), key: key.clone(), length: 0, end: End::Now, has_child: false, journal };
                 let run = flights.run(&key, |lease| work.run(lease));
                 Call { id, key, run }.report().await;
             }
             tell(&format!("looped {id}"));
         });
+    }
+}
+
+impl Member {
+    fn storm(&self, id: &str, count: u32, seed: u64) {
+        let (id, mut chance) = (id.to_owned(), Chance(seed));
+        let (flights, journal) = (self.handles["0"].clone(), self.journal.clone());
+        tokio::spawn(async move {
+            for _ in 0..count {
+                let (id, journal) = (id.clone(), journal.clone());
+                let key = format!("k{}", chance.below(3));
+                let end = if chance.below(2) == 0 { End::Now } else { End::After(chance.micros(4000)) };
+                let length = if chance.below(8) == 0 { 400_000 } else { 0 };
+                let work = Work { id: id.clone(), key: key.clone(), length, end, has_child: false, journal };
+                let mut run = flights.run(&key, |lease| work.run(lease));
+                if chance.below(4) == 0 {
+                    run = run.wait_timeout(chance.micros(20_000));
+                }
+                let call = Call { id: id.clone(), key, run };
+                if chance.below(4) > 0 {
+                    call.report().await;
+                } else if tokio::time::timeout(chance.micros(4000), call.report()).await.is_err() {
+                    tell(&format!("left {id}"));
+                }
+            }
+            tell(&format!("looped {id}"));
+        });
+    }
+}
+
+/// Numbers that look random and are the same for the same seed (xorshift).
+pub(crate) struct Chance(pub(crate) u64);
+
+impl Chance {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+
+    pub(crate) fn micros(&mut self, end: u64) -> Duration {
+        Duration::from_micros(self.below(end))
     }
 }
 
@@ -154,14 +200,21 @@ struct Work {
     key: String,
     /// How long its value is at least.
     length: usize,
-    hold: Option<oneshot::Receiver<()>>,
+    end: End,
     has_child: bool,
     journal: Journal,
 }
 
+/// When a work ends.
+enum End {
+    Now,
+    After(Duration),
+    Told(oneshot::Receiver<()>),
+}
+
 impl Work {
     async fn run(self, lease: Lease) -> Result<String, String> {
-        let Work { id, key, length, hold, has_child, journal } = self;
+        let Work { id, key, length, end, has_child, journal } = self;
         let token = lease.token().as_u64();
         journal.start(&key, token);
         tell(&format!("start {id} {token}"));
@@ -170,14 +223,15 @@ impl Work {
             let child = lease.spawn(std::process::Command::new("sleep").arg("60")).unwrap();
             tell(&format!("child {id} {}", child.id()));
         }
-        match hold {
-            None => tokio::task::yield_now().await,
-            Some(mut hold) => tokio::select! {
-                ended = &mut hold => ended.unwrap(),
+        match end {
+            End::Now => tokio::task::yield_now().await,
+            End::After(pause) => tokio::time::sleep(pause).await,
+            End::Told(mut told) => tokio::select! {
+                told = &mut told => told.unwrap(),
                 () = lease.lost() => {
                     journal.lost(&key, token);
                     tell(&format!("lost {id} {token}"));
-                    hold.await.unwrap();
+                    told.await.unwrap();
                 }
             },
         }

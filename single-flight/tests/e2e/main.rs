@@ -29,6 +29,7 @@ mod journal;
 mod leader;
 mod member;
 mod sharing;
+mod storm;
 
 use std::time::Duration;
 

@@ -126,3 +126,33 @@ fn the_coordinator_is_frozen() {
         coordinator.pid()
     );
 }
+
+#[test]
+fn a_frozen_joiner_delays_nobody() {
+    let group = Group::new();
+    let coordinator = group.coordinator();
+    let [leader, frozen, joiner] = group.members();
+    // Once the coordinator leads itself.
+    for (round, leader) in [&leader, &coordinator].into_iter().enumerate() {
+        let id = format!("a{round}");
+        // More than a socket takes.
+        leader.tell(&format!("call {id} 0 k hold:4000000"));
+        let token = leader.hear_number(&format!("start {id}"));
+        frozen.joins(&id, "k", token);
+        joiner.joins(&id, "k", token);
+        frozen.freeze();
+        leader.tell(&format!("finish {id}"));
+        let finished = Instant::now();
+        for member in [leader, &joiner] {
+            assert_eq!(member.hear_number(&format!("landed {id}")), token);
+        }
+        let landed = finished.elapsed();
+        assert!(joiner.calls(&format!("b{round}"), "k") > token);
+        let next = finished.elapsed();
+        frozen.thaw();
+        assert_eq!(frozen.hear_number(&format!("landed {id}")), token, "it gets what it joined all the same");
+        assert!(next < Duration::from_secs(3), "the next call waited for {next:?}");
+        println!("landed after {} ms, next call after {} ms;", landed.as_millis(), next.as_millis());
+    }
+    group.check();
+}

@@ -1,21 +1,36 @@
 //! What hands and crashes do to the files of the directory.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::group::Group;
 
 #[test]
 fn the_directory_is_removed_under_a_running_group() {
+    go_on_in_another("removed", |directory| std::fs::remove_dir_all(directory).unwrap());
+}
+
+#[test]
+fn the_directory_is_moved_away_under_a_running_group() {
+    go_on_in_another("moved", |directory| {
+        std::fs::rename(directory, directory.with_file_name("moved")).unwrap();
+        // Somebody else makes a new one.
+        std::fs::create_dir(directory).unwrap();
+    });
+}
+
+fn go_on_in_another(how: &str, replace: fn(&Path)) {
     let group = Group::new();
     let coordinator = group.coordinator();
     let [leader, joiner, idle] = group.members();
     idle.calls("before", "other");
     let token = leader.leads("a", "k");
     joiner.joins("b", "k", token);
-    std::fs::remove_dir_all(group.directory()).unwrap();
-    let removed = Instant::now();
+    replace(&group.directory());
+    let replaced = Instant::now();
     assert_eq!(leader.hear_number("lost a"), token);
-    let told = removed.elapsed();
+    let told = replaced.elapsed();
+    assert!(told < Duration::from_secs(3), "it was told after {told:?}");
     assert_eq!(joiner.hear("failed b")[0], "Interrupted");
     // Whoever calls first makes it again, while the leader that lost is still at it.
     let mut last = token;
@@ -28,7 +43,7 @@ fn the_directory_is_removed_under_a_running_group() {
     assert_eq!(leader.hear("failed a")[0], "LeaseLost");
     assert_eq!(group.check().runs("k"), 6);
     println!(
-        "the leader heard after {} ms that it lost its lease; five processes went on in the new one",
+        "{how}: the leader heard after {} ms that it lost; five processes went on in the new one",
         told.as_millis()
     );
 }
@@ -59,7 +74,7 @@ fn the_coordinators_lock_file_is_removed_by_hand() {
 fn the_epoch_file_is_damaged() {
     let group = Group::new();
     let mut last = 0;
-    type Damage = fn(&std::path::Path);
+    type Damage = fn(&Path);
     let damages: [(&str, Damage); 4] = [
         ("emptied", |file| std::fs::write(file, "").unwrap()),
         ("filled with NULs", |file| std::fs::write(file, [0; 64]).unwrap()),

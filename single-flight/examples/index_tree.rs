@@ -236,7 +236,7 @@ fn take_off(members: &mut Vec<Member>) -> Result<FencingToken, Anything> {
                 flight = Some(token);
             }
             Said::Joined { token, pid } => {
-                println!("   {:<19} joined  flight {token}, which process {pid} leads", members[at])
+                println!("   {:<19} joined  flight {token}, which process {pid} leads", members[at]);
             }
             other => return Err(format!("{other:?} is out of place").into()),
         }

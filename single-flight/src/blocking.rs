@@ -18,10 +18,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// A handle on the flights of a directory, for threads. See [`crate::SingleFlight`]: everything said there holds, and callers of
-/// both kinds share flights.
+/// A handle on the flights of a directory, for threads. It shares flights with [`crate::SingleFlight`]. The work runs on the calling
+/// thread, so it does not outlive its caller.
 pub struct SingleFlight<T> {
     inner: crate::SingleFlight<T>,
 }
@@ -74,6 +74,17 @@ impl<T> SingleFlight<T> {
     /// See [`CloseError`].
     pub fn close(&self) -> Result<(), CloseError> {
         block_on(self.inner.close())
+    }
+
+    /// Like [`close`](SingleFlight::close), and gives up waiting after `limit`. See [`crate::SingleFlight::close_timeout`].
+    ///
+    /// # Errors
+    /// See [`CloseError`].
+    pub fn close_timeout(&self, limit: Duration) -> Result<(), CloseError> {
+        let handle = self.inner.handle();
+        let Some(closed) = handle.close()? else { return Ok(()) };
+        let in_time = block_on_until(closed, Instant::now().checked_add(limit)).is_some();
+        block_on(handle.leave_after(limit, in_time))
     }
 }
 
@@ -183,13 +194,22 @@ impl Wake for Unpark {
 
 /// Waits for a future that needs no runtime.
 fn block_on<F: Future>(future: F) -> F::Output {
+    block_on_until(future, None).expect("without a deadline it waits for the output")
+}
+
+/// `None`: the deadline came first.
+fn block_on_until<F: Future>(future: F, deadline: Option<Instant>) -> Option<F::Output> {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut future = std::pin::pin!(future);
     loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return Some(output);
+        }
+        match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+            None => std::thread::park(),
+            Some(left) if left.is_zero() => return None,
+            Some(left) => std::thread::park_timeout(left),
         }
     }
 }

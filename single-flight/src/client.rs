@@ -131,7 +131,8 @@ pub enum Event {
         /// The entry.
         entry: RequestId,
     },
-    /// The `land` frame that was sent with `written` is wholly in the kernel, or taken in the coordinator's own process.
+    /// The `land` frame that was sent with `written` is wholly in the kernel. Not said in the coordinator's own process: there the
+    /// acknowledgement tells.
     LandWritten {
         /// The entry.
         entry: RequestId,

@@ -81,7 +81,8 @@ pub enum RunError {
         /// The token of the flight that was interrupted.
         token: FencingToken,
     },
-    /// This call's own work ran, and its lease was lost meanwhile: another may have run beside it.
+    /// This call's own work ran, and its lease was lost meanwhile: another may have run beside it, or its outcome could not be
+    /// delivered.
     #[error(transparent)]
     LeaseLost(#[from] LeaseLost),
     /// The call's `wait_timeout` ran out. Its own work never began, and whatever it waited for goes on.
@@ -193,7 +194,7 @@ pub enum RunError {
 pub enum WaitingFor {
     /// For a flight that it had joined.
     Flight(Joined),
-    /// For the holder of the key's lock, which has not told the coordinator what it runs: a command that outlived its `flight run`,
+    /// For the holder of the key's lock, which has not told the coordinator what it runs: a child that outlived its leader,
     /// a leader whose coordinator changes, or a lease that somebody stored.
     KeyLock,
     /// For the coordinator.

@@ -15,6 +15,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The longest frame that may be asked for: what the coordinator lets wait for one connection.
+const MOST_FRAME: usize = crate::coordinator::QUEUE_LIMIT;
+
 /// What a [`SingleFlight`] is opened with, where the defaults do not fit.
 #[derive(Clone, Debug)]
 #[must_use]
@@ -43,10 +46,11 @@ impl Options {
         self
     }
 
-    /// The longest frame, in bytes: 64 MiB, unless set. A value must be shorter than it by 64 KiB and its key. All processes of a directory
-    /// must use the same; the first handle of a process decides for its service.
+    /// The longest frame, in bytes: 64 MiB, unless set, and at most 128 MiB. A value must be shorter than it by 64 KiB and six times its
+    /// key. Give all handles and processes of a directory the same: of two that meet the lower counts, and a value that is
+    /// too long for the other side reaches its joiners as the failure `too_large`.
     pub fn max_frame(mut self, bytes: usize) -> Self {
-        self.max_frame = bytes;
+        self.max_frame = bytes.min(MOST_FRAME);
         self
     }
 }
@@ -148,14 +152,17 @@ impl<T> SingleFlight<T> {
 
     /// Like [`close`](SingleFlight::close), and gives up waiting after `limit`: for a coordinator that may be frozen.
     ///
+    /// What was not acknowledged keeps its key no longer when the last handle of the process is closed.
+    ///
     /// # Errors
     /// [`CloseError::Unacknowledged`] when the time ran out. The handle is closed all the same.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime with a timer. [`blocking::SingleFlight::close_timeout`](crate::blocking::SingleFlight::close_timeout) needs none.
     pub async fn close_timeout(&self, limit: Duration) -> Result<(), CloseError> {
         let Some(closed) = self.handle.close()? else { return Ok(()) };
-        let waited = tokio::time::timeout(limit, closed).await;
-        let waiting_for = self.handle.waiting_for_coordinator();
-        self.handle.leave().await;
-        waited.map(drop).map_err(|_elapsed| CloseError::Unacknowledged { waited: limit, waiting_for })
+        let in_time = tokio::time::timeout(limit, closed).await.is_ok();
+        self.handle.leave_after(limit, in_time).await
     }
 
     pub(crate) fn handle(&self) -> &Handle {

@@ -10,9 +10,10 @@ use crate::coordinator::{self, Link, Time};
 use crate::error::WaitingFor;
 use crate::key::Key;
 use crate::lease::Lease;
+use crate::outcome::{Failure, Outcome};
 use crate::protocol::{Request, RequestId};
 use crate::run::Joined;
-use flight_connection::Phase;
+use flight_connection::{FrameError, Phase};
 use flight_fencing::FencingToken;
 use flight_key_lock::LockError;
 use flight_lease::LeaseController;
@@ -164,9 +165,14 @@ impl State {
             // Nothing says `written` here: a leader in the coordinator's process is told by the acknowledgement. If it were told now and
             // ended its process, the outcome would go with it before the joiners' sockets have it.
         } else if let Some(uplink) = &mut self.uplink {
-            match uplink.connection.queue(&request.encode()) {
+            let queued = uplink.connection.queue(&request.encode()).or_else(|error| {
+                tracing::error!(%error, "a request is longer than the coordinator takes");
+                // A flight must end: its joiners hear why.
+                uplink.connection.queue(&too_large(request, &error).encode())
+            });
+            match queued {
                 Ok(position) => uplink.landings.extend(written.map(|entry| (position, entry))),
-                Err(error) => tracing::error!(%error, "a request is longer than a frame may be"),
+                Err(error) => tracing::error!(%error, "a request cannot be sent"),
             }
             effects.touch(&uplink.connection, written.is_some());
         }
@@ -261,6 +267,17 @@ impl State {
             Phase::Serving { .. } => "is this process",
             _ => "is not known",
         }
+    }
+}
+
+/// What is said instead of a request that is too long: of a landing, that it was; of another one, that its caller left.
+fn too_large(request: Request, error: &FrameError) -> Request {
+    match request {
+        Request::Land { id, key, token, .. } => {
+            let failure = Failure::new(Failure::TOO_LARGE, error.to_string());
+            Request::Land { id, key, token, outcome: Outcome::failure(&failure) }
+        }
+        other => Request::Cancel { id: other.id() },
     }
 }
 

@@ -5,7 +5,7 @@ use super::slot::{Runner, Slot};
 use super::state::{Owner, State};
 use crate::client::{CallId, Client, Event, NewCall, OwnerId};
 use crate::coordinator::Time;
-use crate::error::{CloseError, RunError};
+use crate::error::{CloseError, RunError, WaitingFor};
 use crate::key::Key;
 use crate::lineage::Lineage;
 use crate::protocol::RequestId;
@@ -254,10 +254,14 @@ impl Handle {
         }
     }
 
-    /// What the call would wait for now.
-    pub(crate) fn waiting_for_coordinator(&self) -> crate::error::WaitingFor {
-        let state = self.service.state();
-        crate::error::WaitingFor::Coordinator { pid: state.coordinator_pid(), state: state.describe_phase() }
+    /// The same, after a close that was given a limit. Not in time: the error says what was waited for.
+    pub(crate) async fn leave_after(&self, limit: Duration, in_time: bool) -> Result<(), CloseError> {
+        let waiting_for = {
+            let state = self.service.state();
+            WaitingFor::Coordinator { pid: state.coordinator_pid(), state: state.describe_phase() }
+        };
+        self.leave().await;
+        if in_time { Ok(()) } else { Err(CloseError::Unacknowledged { waited: limit, waiting_for }) }
     }
 
     /// Asks the coordinator what is in flight.

@@ -55,7 +55,7 @@ async fn serve(service: &Arc<Service>, mut supervisor: Supervisor) {
         });
     }
     supervisor.close().await;
-    service.with(|state, now| state.disconnect(now));
+    service.with(|state, now| state.conclude(now));
 }
 
 /// Runs the errands, and finds out how long to sleep. `None`: nobody needs the service any more.
@@ -216,6 +216,19 @@ impl State {
         if let Some(link) = serving.links.remove(&connection) {
             serving.peers.remove(&link);
             serving.machine.handle(now, coordinator::Event::Disconnected { link });
+        }
+    }
+
+    /// The thread ends: nobody reads an answer or keeps the time from here on.
+    fn conclude(&mut self, now: Time) {
+        self.disconnect(now);
+        // Whoever is to be told later is told now.
+        self.client.handle(now + client::TELL, client::Event::Timeout);
+        // Rule 1: a landing keeps its key until the acknowledgement or the close, and here is the close. The machine knows no other word for
+        // it than the acknowledgement, and means landings only.
+        let landings: Vec<_> = self.locks.keys().copied().collect();
+        for id in landings {
+            self.client.handle(now, client::Event::Received(Response::Ack { id }));
         }
     }
 

@@ -297,10 +297,10 @@ impl Turn<'_> {
 
     fn deliver(&mut self, call: client::CallId, verdict: &Verdict) {
         match verdict {
-            Verdict::Landed { token, joined: true, .. } => {
-                if self.client.highest_epoch().is_some_and(|epoch| token.epoch() < epoch) {
-                    self.world.notice(Sometimes::OutcomeAfterFailover);
-                }
+            Verdict::Landed { token, joined: true, .. }
+                if self.client.highest_epoch().is_some_and(|epoch| token.epoch() < epoch) =>
+            {
+                self.world.notice(Sometimes::OutcomeAfterFailover);
             }
             Verdict::Interrupted { .. } => self.world.notice(Sometimes::Interrupted),
             Verdict::LeaseLost { .. } => self.world.notice(Sometimes::LeaseLost),

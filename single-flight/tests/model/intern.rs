@@ -122,11 +122,6 @@ impl<T: Kept> Once<T> {
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
-
-    /// How many different values there are.
-    pub(crate) fn count() -> usize {
-        T::table().with_borrow(|table| table.values.len())
-    }
 }
 
 impl<T> Clone for Once<T> {

@@ -239,12 +239,17 @@ impl State {
             WaitedFor::Flight(flight) => WaitingFor::Flight(Joined::of(flight, now)),
             WaitedFor::KeyLock => WaitingFor::KeyLock,
             WaitedFor::Coordinator => {
-                let state = match &self.phase {
-                    Phase::Connected { .. } if self.silent_since.is_none() => "has not granted the key yet",
-                    _ => self.describe_phase(),
-                };
+                let state = self.describe_obstacle("has not granted the key yet");
                 WaitingFor::Coordinator { pid: self.coordinator_pid(), state }
             }
+        }
+    }
+
+    /// Why the coordinator keeps somebody waiting: `missing`, unless it is known that it keeps everybody waiting.
+    pub(super) fn describe_obstacle(&self, missing: &'static str) -> &'static str {
+        match &self.phase {
+            Phase::Connected { .. } if self.silent_since.is_none() => missing,
+            _ => self.describe_phase(),
         }
     }
 

@@ -258,7 +258,10 @@ impl Handle {
     pub(crate) async fn leave_after(&self, limit: Duration, in_time: bool) -> Result<(), CloseError> {
         let waiting_for = {
             let state = self.service.state();
-            WaitingFor::Coordinator { pid: state.coordinator_pid(), state: state.describe_phase() }
+            WaitingFor::Coordinator {
+                pid: state.coordinator_pid(),
+                state: state.describe_obstacle("has not acknowledged it yet"),
+            }
         };
         self.leave().await;
         if in_time { Ok(()) } else { Err(CloseError::Unacknowledged { waited: limit, waiting_for }) }

@@ -37,6 +37,30 @@ fn a_handle_is_closed_while_its_work_runs() {
 }
 
 #[test]
+fn a_close_with_a_limit_does_not_wait_for_a_frozen_coordinator() {
+    let group = Group::new();
+    let coordinator = group.coordinator();
+    let [leader, joiner] = group.members();
+    let token = leader.leads("a", "k");
+    joiner.joins("b", "k", token);
+    coordinator.freeze();
+    leader.tell("finish a");
+    assert_eq!(leader.hear_number("landed a"), token);
+    let locks = group.key_locks();
+    assert!(locks.try_is_held(b"k").unwrap(), "until it is acknowledged");
+    leader.tell("close 0 500");
+    let unclosed = leader.hear("unclosed 0").join(" ");
+    assert!(unclosed.contains(&format!("process {}", coordinator.pid())), "{unclosed}");
+    // The process lives on, and has nothing more to do with the key.
+    assert!(!locks.try_is_held(b"k").unwrap());
+    coordinator.thaw();
+    assert_eq!(joiner.hear_number("landed b"), token, "the landing was in the kernel");
+    assert!(joiner.calls("c", "k") > token);
+    group.check();
+    println!("{unclosed}");
+}
+
+#[test]
 fn a_process_that_ends_right_after_its_call_loses_nothing() {
     let group = Group::new();
     let first = group.coordinator();

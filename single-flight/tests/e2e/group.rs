@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use flight_key_lock::{KeyLocks, LocalDirectory};
 use tempfile::TempDir;
 
 use crate::journal::{Flights, Journal};
@@ -88,9 +89,14 @@ impl Group {
         self.members.lock().unwrap().iter().flat_map(Member::heard).collect()
     }
 
+    /// The key locks, as another program has them.
+    pub(crate) fn key_locks(&self) -> KeyLocks {
+        KeyLocks::new(&LocalDirectory::open(self.directory()).unwrap()).unwrap()
+    }
+
     /// The key's lock file.
     pub(crate) fn lock_file(&self, key: &str) -> PathBuf {
-        self.directory().join("execution-locks").join(flight_key_lock::KeyLocks::file_name(key.as_bytes()))
+        self.directory().join("execution-locks").join(KeyLocks::file_name(key.as_bytes()))
     }
 
     /// The epoch in the file.

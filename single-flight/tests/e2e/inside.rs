@@ -9,7 +9,7 @@
 //! gate <file> call …                            waiting; then a call, when the file's lock can be shared
 //! loop <id> <count> <key>                       what `call` tells, and then looped <id>
 //! storm <id> <count> <seed>                     the same, with works, limits and cancels by chance; calls that left tell `left <id>`
-//! close <handle>                                closed <handle>
+//! close <handle> [<limit, ms>]                  closed <handle> · unclosed <handle> <text>
 //! status <handle>                               status <epoch> <pid> <flights> <joiners>
 //! ```
 //! `<how>` is `now` (the work ends at once), `hold` (it waits for `finish`) or `child` (it tells `child <id> <pid>` of a child that it has given the
@@ -90,11 +90,18 @@ impl Member {
                 ["storm", id, count, seed] => self.storm(id, count.parse().unwrap(), seed.parse().unwrap()),
                 ["loop", id, count, key] => self.repeat(id, count.parse().unwrap(), key),
                 ["finish", id] => drop(self.holds.remove(id).unwrap().send(())),
-                ["close", handle] => {
+                ["close", handle, ref limit @ ..] => {
                     let (flights, handle) = (self.handles[handle].clone(), handle.to_owned());
+                    let limit = limit.first().map(|limit| Duration::from_millis(limit.parse().unwrap()));
                     tokio::spawn(async move {
-                        flights.close().await.unwrap();
-                        tell(&format!("closed {handle}"));
+                        let closed = match limit {
+                            None => flights.close().await,
+                            Some(limit) => flights.close_timeout(limit).await,
+                        };
+                        tell(&match closed {
+                            Ok(()) => format!("closed {handle}"),
+                            Err(error) => format!("unclosed {handle} {error}"),
+                        });
                     });
                 }
                 ["status", handle] => {
@@ -219,7 +226,7 @@ impl Work {
         journal.start(&key, token);
         tell(&format!("start {id} {token}"));
         if has_child {
-            // Nobody waits for it: it is the scenario's to end.
+            #[allow(clippy::zombie_processes, reason = "it outlives this process, and is the scenario's to end")]
             let child = lease.spawn(std::process::Command::new("sleep").arg("60")).unwrap();
             tell(&format!("child {id} {}", child.id()));
         }
@@ -252,7 +259,7 @@ impl Call {
         match run.await {
             Ok(Flight { value, joined, token }) => {
                 // A long value is told by its beginning and its length.
-                let shown = if value.len() < 200 { value.clone() } else { format!("{:.60}…{}", value, value.len()) };
+                let shown = if value.len() < 200 { value } else { format!("{value:.60}…{}", value.len()) };
                 let role = if joined { "joined" } else { "led" };
                 tell(&format!("landed {id} {} {role} {key} {shown}", token.as_u64()));
             }

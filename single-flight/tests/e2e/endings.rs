@@ -1,5 +1,7 @@
 //! Ways in which calls, handles and processes end, and what others have of them.
 
+use std::time::Duration;
+
 use crate::group::Group;
 
 #[test]
@@ -34,6 +36,28 @@ fn a_handle_is_closed_while_its_work_runs() {
         }
     }
     println!("joiners heard Interrupted, the work kept its key and its own value, the next caller led after it");
+}
+
+#[test]
+fn a_close_waits_until_everything_is_acknowledged() {
+    let group = Group::new();
+    let coordinator = group.coordinator();
+    let [leader, joiner] = group.members();
+    let token = leader.leads("a", "k");
+    joiner.joins("b", "k", token);
+    coordinator.freeze();
+    leader.tell("finish a");
+    assert_eq!(leader.hear_number("landed a"), token);
+    leader.tell("close 0");
+    // tidy: the story is that for a while nobody acknowledges.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!leader.has_told("closed 0"));
+    coordinator.thaw();
+    leader.hear("closed 0");
+    assert_eq!(joiner.hear_number("landed b"), token);
+    assert!(!group.key_locks().try_is_held(b"k").unwrap());
+    group.check();
+    println!("it returned after the coordinator went on, and the joiner had its value");
 }
 
 #[test]

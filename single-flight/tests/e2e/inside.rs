@@ -232,6 +232,7 @@ impl Work {
         }
         match end {
             End::Now => tokio::task::yield_now().await,
+            // tidy: the work takes so long.
             End::After(pause) => tokio::time::sleep(pause).await,
             End::Told(mut told) => tokio::select! {
                 told = &mut told => told.unwrap(),

@@ -36,7 +36,7 @@ fn a_storm_breaks_no_promise() {
                 if both {
                     members[other].freeze();
                 }
-                // The story: for a while it does nothing.
+                // tidy: the story is that for a while it does nothing.
                 std::thread::sleep(chance.micros(40_000));
                 members[at].thaw();
                 if both {
@@ -49,6 +49,7 @@ fn a_storm_breaks_no_promise() {
                 let name = ["flight.sock", "flight.lock"][usize::try_from(chance.below(2)).unwrap()];
                 removed += usize::from(std::fs::remove_file(group.directory().join(name)).is_ok());
             }
+            // tidy: the story is that for a while nothing happens to them.
             _ => std::thread::sleep(chance.micros(20_000)),
         }
     }

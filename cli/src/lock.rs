@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flight_key_lock::{KeyLock, KeyLocks, LocalDirectory};
-use single_flight::{Options, SingleFlight};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{self, MissedTickBehavior};
 
 use crate::args;
+use crate::ask::{Answer, ask};
 use crate::command::{command, not_started, quoted};
 use crate::exit::{self, End, Failed};
 use crate::lineage::Mark;
@@ -19,7 +19,7 @@ use crate::platform::{self, Received};
 use crate::post::Post;
 use crate::run::stop;
 use crate::spool::Spools;
-use crate::waiting::{For, PATIENCE, TURN, announcement, describe};
+use crate::waiting::{For, PATIENCE, TURN, UNKNOWN, announcement, held};
 
 /// How often a lock is compared with its path.
 const CHECK: Duration = Duration::from_secs(1);
@@ -35,10 +35,7 @@ pub(crate) async fn lock(args: args::Lock) -> Result<i32, Failed> {
 
     let limit = if no_wait { Some(Duration::ZERO) } else { wait };
     let taken = {
-        let told = {
-            let (key, directory) = (key.clone(), directory.clone());
-            async move { holder(&directory, &key).await }
-        };
+        let told = holder(directory, key.clone());
         let wait = Wait { what: &key, limit, quiet, told };
         let taking = async {
             if no_wait {
@@ -79,16 +76,13 @@ pub(crate) fn busy(what: &str, limit: Option<Duration>) -> Failed {
     }
 }
 
-/// Who holds a key's lock, as far as the coordinator knows. It is not elected for this.
-async fn holder(directory: &LocalDirectory, key: &str) -> String {
-    let status = match SingleFlight::<()>::open_with(directory.path(), Options::new()) {
-        Ok(flights) => flights.status().await,
-        Err(error) => return error.to_string(),
-    };
-    if status.report.is_none() {
-        return "its lock is held by another process".to_owned();
-    }
-    describe(&status, key)
+/// Who holds a key's lock, as far as a coordinator knows. None is elected for this.
+async fn holder(directory: LocalDirectory, key: String) -> String {
+    let asked = tokio::task::spawn_blocking(move || match ask(directory.path()) {
+        Answer::Report(report) => held(&report, &key),
+        _ => UNKNOWN.to_owned(),
+    });
+    asked.await.unwrap_or_else(|_fault| UNKNOWN.to_owned())
 }
 
 /// A wait that is told after a while, can be left by a signal, and may have a limit.

@@ -1,6 +1,7 @@
 //! `flight`: callers of one key share one run of a command, across the processes of a host. See the README.
 
 mod args;
+mod ask;
 mod command;
 mod elect;
 mod exit;

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
-use single_flight::{FlightPhase, Options, SingleFlight, Status, StatusReport};
+use single_flight::{FlightPhase, StatusReport};
 
 use crate::args;
+use crate::ask::{Answer, ask};
 use crate::command::{quoted, shortened};
 use crate::exit::{self, Failed};
 use crate::platform;
@@ -37,24 +38,16 @@ pub(crate) async fn status(args: args::Status) -> Result<i32, Failed> {
     }
 }
 
-/// Makes nothing: a directory that is not there stays so.
 async fn look(path: &Path) -> Result<Seen, Failed> {
-    let directory = path.display().to_string();
-    match std::fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let coordinator = Coordinator { pid: None, state: "there is none: the directory does not exist".to_owned() };
-            return Ok(Seen { directory, coordinator, report: None });
-        }
-        _ => {}
+    let (directory, path) = (path.display().to_string(), path.to_owned());
+    // It blocks for a second when the coordinator is frozen, and a signal does not wait for that.
+    let answer = tokio::task::spawn_blocking(move || ask(&path)).await.map_err(Failed::unusable)?;
+    if let Answer::Failed(text) = answer {
+        return Err(Failed::unusable(text));
     }
-    let flights = SingleFlight::<()>::open_with(path, Options::new()).map_err(Failed::unusable)?;
-    let Status { pid, state, report, .. } = flights.status().await;
-    let state = match &report {
-        None if pid.is_none() && state.ends_with("looked for") => "there is none: nothing is in flight".to_owned(),
-        _ => state,
-    };
-    let pid = pid.or(report.as_ref().map(|report| report.pid));
-    Ok(Seen { directory, coordinator: Coordinator { pid, state }, report })
+    let coordinator = Coordinator { pid: answer.pid(), state: answer.describe() };
+    let report = if let Answer::Report(report) = answer { Some(report) } else { None };
+    Ok(Seen { directory, coordinator, report })
 }
 
 #[derive(Debug, Serialize)]
@@ -76,10 +69,9 @@ fn text(seen: &Seen, json: bool) -> String {
     if json {
         return format!("{}\n", serde_json::to_string(seen).expect("text and numbers are JSON"));
     }
-    let result = match (&seen.report, seen.coordinator.pid) {
-        (Some(report), _) => table(&mut text, report),
-        (None, Some(pid)) => writeln!(text, "coordinator: process {pid}, {}", seen.coordinator.state),
-        (None, None) => writeln!(text, "coordinator: {}", seen.coordinator.state),
+    let result = match &seen.report {
+        Some(report) => table(&mut text, report),
+        None => writeln!(text, "coordinator: {}", seen.coordinator.state),
     };
     result.expect("a String takes all that is written to it");
     text

@@ -5,7 +5,9 @@ use std::io::{self, PipeReader, Read as _};
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd as _, IntoRawFd as _};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -25,6 +27,9 @@ pub(crate) const KILL: i32 = libc::SIGKILL;
 
 /// Those that a command should get, and that would otherwise end this process alone.
 const FORWARDED: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
+
+/// The coordinator's socket: part of the frozen format.
+const SOCKET: &str = "flight.sock";
 
 /// Where the handler writes to.
 static SIGNALS: AtomicI32 = AtomicI32::new(-1);
@@ -302,3 +307,38 @@ pub(crate) fn drain() {
 }
 
 static DRAINS: std::sync::Mutex<Vec<thread::JoinHandle<()>>> = std::sync::Mutex::new(Vec::new());
+
+/// Connects to the coordinator's socket. `None`: nobody listens. `WouldBlock`: there is no place left in its queue.
+pub(crate) fn connect(directory: &Path, _identity: &str) -> io::Result<Option<UnixStream>> {
+    use rustix::io::Errno;
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    // A path that is too long for an address is reached through the directory's descriptor.
+    let opened = File::open(directory)?;
+    let short = Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string()).join(SOCKET);
+    let address = SocketAddrUnix::new(directory.join(SOCKET)).or_else(|_too_long| SocketAddrUnix::new(short))?;
+    // Not to wait in the kernel for a place in the queue: a stopped process would keep us there.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match connect(&socket, &address) {
+        Ok(()) => {}
+        Err(Errno::NOENT | Errno::CONNREFUSED | Errno::NOTSOCK | Errno::PROTOTYPE) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    }
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(Some(stream))
+}
+
+/// Whose socket it is, as far as the kernel tells.
+pub(crate) fn peer(stream: &UnixStream) -> Option<u32> {
+    #[cfg(target_os = "linux")]
+    {
+        let pid = rustix::net::sockopt::socket_peercred(stream).ok()?.pid;
+        u32::try_from(pid.as_raw_nonzero().get()).ok()
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = stream;
+        None
+    }
+}

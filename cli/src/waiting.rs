@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use single_flight::{FlightPhase, Status};
+use single_flight::{FlightPhase, Status, StatusReport};
 
 use crate::command::{quoted, shortened};
 
@@ -34,21 +34,28 @@ pub(crate) fn leader(pid: u32, label: &str, since: Duration) -> String {
 
 /// What a call waits for that has joined nothing, as far as it can be known.
 pub(crate) fn describe(status: &Status, key: &str) -> String {
-    let Some(report) = &status.report else {
-        return match status.pid {
-            Some(pid) => format!("the coordinator, process {pid}, {}", status.state),
-            None => format!("the coordinator {}", status.state),
-        };
-    };
-    if let Some(flight) = report.flights.iter().find(|flight| flight.key == key) {
-        let told = leader(flight.pid, &flight.label, Duration::from_millis(flight.age_ms));
-        return match flight.phase {
-            FlightPhase::Orphaned => format!("{told}, and is not connected now; its lock is held"),
-            _ => told,
-        };
+    match (&status.report, status.pid) {
+        (Some(report), _) => held(report, key),
+        (None, Some(pid)) => format!("the coordinator, process {pid}, {}", status.state),
+        (None, None) => format!("the coordinator {}", status.state),
     }
-    "its lock is held by a process that has not said what it runs: a command whose `flight` was killed, or one of `flight lock`".to_owned()
 }
+
+/// Who holds a key's lock, as far as the coordinator knows.
+pub(crate) fn held(report: &StatusReport, key: &str) -> String {
+    let Some(flight) = report.flights.iter().find(|flight| flight.key == key) else {
+        return UNKNOWN.to_owned();
+    };
+    let told = leader(flight.pid, &flight.label, Duration::from_millis(flight.age_ms));
+    match flight.phase {
+        FlightPhase::Orphaned => format!("{told}, and is not connected now; its lock is held"),
+        _ => told,
+    }
+}
+
+/// Said of a lock of which the coordinator knows nothing.
+pub(crate) const UNKNOWN: &str = "its lock is held by a process that has not said what it runs: a command whose `flight` was killed, or one of \
+                                  `flight lock`";
 
 /// The line that announces it.
 pub(crate) fn announcement(key: &str, told: &str) -> String {

@@ -1,1 +1,14 @@
-//! tests
+//! The command, by real processes, real signals and a pseudo-terminal.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
+mod crowd;
+mod elect;
+mod lock;
+mod refusals;
+mod sharing;
+mod signals;
+mod status;
+#[path = "../support/mod.rs"]
+mod support;
+mod terminal;

@@ -53,20 +53,24 @@ pub(crate) enum Command {
     Drain,
 }
 
+/// Names the directory when the command line does not.
+const VARIABLE: &str = "FLIGHT_DIR";
+
 /// The hidden subcommand.
 pub(crate) const DRAIN: &str = "__drain";
 
 #[derive(Debug, Args)]
 pub(crate) struct Directory {
-    /// The directory that all callers name: local, and this user's own
-    #[arg(long = "dir", env = "FLIGHT_DIR", value_name = "DIR", hide_env_values = true)]
+    /// The directory that all callers name: local, and this user's own. Else FLIGHT_DIR of the environment
+    #[arg(long = "dir", value_name = "DIR")]
     path: Option<PathBuf>,
 }
 
 impl Directory {
-    pub(crate) fn path(&self) -> Result<&PathBuf, Failed> {
+    pub(crate) fn path(&self) -> Result<PathBuf, Failed> {
         // A variable that is set to nothing counts as not set.
-        self.path.as_ref().filter(|path| !path.as_os_str().is_empty()).ok_or_else(|| {
+        let of_environment = || std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+        self.path.clone().or_else(of_environment).ok_or_else(|| {
             Failed::new(
                 exit::USAGE,
                 "no directory: give --dir DIR or set FLIGHT_DIR. There is no default, because callers share a run only when they name \

@@ -21,12 +21,12 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(crate) async fn status(args: args::Status) -> Result<i32, Failed> {
     let path = args.directory.path()?;
     if !args.watch {
-        return show(&text(&look(path).await?, args.json)).map(|_| 0);
+        return show(&text(&look(&path).await?, args.json)).map(|_| 0);
     }
     let mut signals = platform::listen().map_err(Failed::unusable)?;
     let clears = !args.json && io::stdout().is_terminal();
     loop {
-        let text = text(&look(path).await?, args.json);
+        let text = text(&look(&path).await?, args.json);
         let text = if clears { format!("\x1b[H\x1b[2J{text}") } else { text };
         if !show(&text)? {
             return Ok(0);

@@ -1,5 +1,5 @@
 //! The command, by real processes, real signals and a pseudo-terminal.
-#![cfg(unix)]
+#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 mod crowd;

@@ -194,7 +194,8 @@ fn a_leader_whose_reader_left_goes_on_for_the_others() {
 #[test]
 fn a_leader_whose_reader_is_slow_lands_for_the_others() {
     let world = World::new();
-    let mut leader = world.run("k", "head -c 1000000 /dev/zero; exit 5").stdout(Stdio::piped()).spawn().unwrap();
+    let mut leader = world.run("k", "touch began; head -c 1000000 /dev/zero; exit 5").stdout(Stdio::piped()).spawn().unwrap();
+    until_true("it runs", || world.path("began").exists());
     // Its own output is in its way, and the run is over for everybody else.
     let mut next = None;
     until_true("the key is free", || {

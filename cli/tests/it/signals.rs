@@ -1,7 +1,5 @@
 //! Who gets a signal, and what remains after one that cannot be caught.
 
-use std::fs;
-use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
@@ -57,19 +55,19 @@ fn a_signal_to_a_joiner_is_its_own() {
 #[test]
 fn a_signal_that_is_ignored_stays_ignored() {
     let world = World::new();
-    let script = format!("echo ready; {}; echo alive", wait_for("go"));
+    let script = format!("echo ready $$; {}; echo alive", wait_for("go"));
     let mut nohup = std::process::Command::new("sh");
-    let mut plain = world.run("k", &script);
+    let plain = world.run("k", &script);
     nohup.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(plain.get_program()).args(plain.get_args());
-    nohup.current_dir(plain.current_dir(world.path("")).get_current_dir().unwrap()).env("FLIGHT_DIR", world.flights());
+    nohup.current_dir(world.path("")).env("FLIGHT_DIR", world.flights());
     let leader = Going::start(&mut nohup);
-    leader.says("ready");
+    leader.says("\n");
     leader.signal(HUP);
-    let child = fs::read_to_string(format!("/proc/{0}/task/{0}/children", leader.pid())).unwrap();
-    signal_to(child.split_whitespace().next().unwrap().parse().unwrap(), HUP);
+    let command: u32 = leader.out().trim().rsplit(' ').next().unwrap().parse().unwrap();
+    signal_to(command, HUP);
     world.touch("go");
     let ended = leader.end();
-    assert_eq!((ended.code, &*ended.out), (Some(0), "ready\nalive\n"));
+    assert_eq!((ended.code, &*ended.out), (Some(0), &*format!("ready {command}\nalive\n")));
 }
 
 #[test]
@@ -112,7 +110,7 @@ fn a_killed_wrapper_leaves_the_key_with_its_command() {
 fn a_background_process_keeps_neither_the_key_nor_the_caller_and_lives() {
     let world = World::new();
     // It has the command's streams, writes to them, and would be ended by that if nobody read.
-    let script = format!("(echo $$; {}; echo more; echo more >&2; touch alive; {}) & echo $! ; exit 3", wait_for("go"), wait_for("stop"));
+    let script = format!("({}; echo more; echo more >&2; touch alive; {}) & echo $! ; exit 3", wait_for("go"), wait_for("stop"));
     let ended = finish(&mut world.run("k", &script));
     assert_eq!(ended.code, Some(3), "{ended:?}");
     let left: u32 = ended.out.lines().last().unwrap().parse().unwrap();
@@ -182,5 +180,4 @@ fn a_stopped_leader_is_waited_for_and_a_stopped_joiner_by_nobody() {
     assert_eq!((ended.code, &*ended.out), (Some(0), "ready\ndone\n"), "{ended:?}");
     world.touch("stop");
     assert_eq!(coordinator.end().code, Some(0));
-    drop(Stdio::null());
 }

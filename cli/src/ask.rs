@@ -30,7 +30,9 @@ pub(crate) enum Answer {
     /// There is none.
     Absent(&'static str),
     /// It does not answer.
-    Silent { pid: Option<u32> },
+    Silent {
+        pid: Option<u32>,
+    },
     /// Something holds its lock, and nobody listens.
     Deaf,
     Failed(String),
@@ -78,7 +80,9 @@ pub(crate) fn ask(path: &Path) -> Answer {
         Ok(None) => return nobody(&directory),
         // There is no place left in its queue.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Answer::Silent { pid: None },
-        Err(error) => return Answer::Failed(format!("cannot connect to the coordinator of {}: {error}", path.display())),
+        Err(error) => {
+            return Answer::Failed(format!("cannot connect to the coordinator of {}: {error}", path.display()));
+        }
     };
     let pid = platform::peer(&stream);
     let (answer, answered) = mpsc::channel();
@@ -122,7 +126,9 @@ fn converse(mut stream: impl Read + Write, identity: String) -> io::Result<Statu
     loop {
         match Response::decode(&receive(&mut stream, &mut frames)?) {
             Ok(Response::Status { report, .. }) => return Ok(report),
-            Ok(Response::Unsupported { .. }) => return Err(io::Error::other("the coordinator is of a version that tells nothing")),
+            Ok(Response::Unsupported { .. }) => {
+                return Err(io::Error::other("the coordinator is of a version that tells nothing"));
+            }
             // What it says to everybody.
             _ => {}
         }

@@ -12,7 +12,8 @@ const LABEL: usize = 100;
 /// Ready to be started, with this process's own directory, environment and streams.
 pub(crate) fn command(words: &[OsString]) -> Command {
     // Clap wants one word at least.
-    let (program, args) = words.split_first().map_or((OsStr::new(""), &[][..]), |(program, args)| (program.as_os_str(), args));
+    let (program, args) =
+        words.split_first().map_or((OsStr::new(""), &[][..]), |(program, args)| (program.as_os_str(), args));
     let mut command = Command::new(program);
     command.args(args);
     command

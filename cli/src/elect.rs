@@ -32,7 +32,9 @@ pub(crate) async fn elect(args: args::Elect) -> Result<i32, Failed> {
         what: &name,
         limit: wait,
         quiet,
-        told: async { "another is elected, or its command has outlived it; this one takes over when both have ended".to_owned() },
+        told: async {
+            "another is elected, or its command has outlived it; this one takes over when both have ended".to_owned()
+        },
     };
     let winning = async {
         let leadership = election.campaign().await.map_err(Failed::unusable)?;

@@ -87,7 +87,9 @@ pub(crate) fn follow(mut spool: File, progress: &Progress, tells: bool, output: 
         // Before the reading, so that a change during it is not slept over.
         let seen = progress.read();
         let room = match seen.until {
-            Until::Length(length) => buffer.len().min(usize::try_from(length.saturating_sub(position)).unwrap_or(usize::MAX)),
+            Until::Length(length) => {
+                buffer.len().min(usize::try_from(length.saturating_sub(position)).unwrap_or(usize::MAX))
+            }
             Until::Further | Until::Whatever => buffer.len(),
         };
         let read = match spool.read(&mut buffer[..room]) {

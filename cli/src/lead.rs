@@ -189,9 +189,15 @@ struct Sink<'a> {
 }
 
 enum Way {
-    Spooled { spool: Spool, shown: oneshot::Receiver<Shown> },
+    Spooled {
+        spool: Spool,
+        shown: oneshot::Receiver<Shown>,
+    },
     /// The spool, if there is one, stays locked: the run goes on.
-    Direct { _spool: Option<Spool>, shown: Shown },
+    Direct {
+        _spool: Option<Spool>,
+        shown: Shown,
+    },
     /// Between the two.
     Nowhere,
 }

@@ -34,7 +34,9 @@ pub(crate) fn check(spools: &Spools, key: &str) -> Result<(), Failed> {
     let key = quoted(key);
     Err(Failed::new(
         exit::REENTRANT,
-        format_args!("called for {key} inside the run of {key}, it would wait for itself: use another key, or call afterwards"),
+        format_args!(
+            "called for {key} inside the run of {key}, it would wait for itself: use another key, or call afterwards"
+        ),
     ))
 }
 

@@ -70,7 +70,10 @@ pub(crate) fn busy(what: &str, limit: Option<Duration>) -> Failed {
     match limit.filter(|limit| !limit.is_zero()) {
         Some(limit) => Failed::new(
             exit::TIMED_OUT,
-            format_args!("waited {} for {what}: another has it. It is free when that process ends; nothing needs to be deleted", For(limit)),
+            format_args!(
+                "waited {} for {what}: another has it. It is free when that process ends; nothing needs to be deleted",
+                For(limit)
+            ),
         ),
         None => Failed::new(exit::TIMED_OUT, format_args!("{what} is busy")),
     }

@@ -79,7 +79,9 @@ fn manual(text: &mut Vec<u8>) -> io::Result<()> {
     let mut line = Line::command();
     line.build();
     clap_mangen::Man::new(line.clone()).render(text)?;
-    for subcommand in line.get_subcommands().filter(|subcommand| !subcommand.is_hide_set() && subcommand.get_name() != "help") {
+    for subcommand in
+        line.get_subcommands().filter(|subcommand| !subcommand.is_hide_set() && subcommand.get_name() != "help")
+    {
         clap_mangen::Man::new(subcommand.clone()).render(text)?;
     }
     Ok(())

@@ -274,7 +274,8 @@ impl Call {
         let Landing { end, lost, .. } = flight.value;
         let own = shown.as_ref().and_then(|shown| shown.output.fault());
         let read = shown.and_then(|shown| shown.fault);
-        let missing = lost.filter(|_| flight.joined).map(|lost| format!("a part of the output is missing here: {lost}"));
+        let missing =
+            lost.filter(|_| flight.joined).map(|lost| format!("a part of the output is missing here: {lost}"));
         let fault = missing.or(read).map(|text| (exit::UNUSABLE, text)).or(own.map(|text| (exit::OUTPUT, text)));
         let (mut code, mut signal, mut error) = (end.code, end.signal, None);
         if let Some((own_code, text)) = fault {

@@ -87,7 +87,13 @@ fn table(text: &mut String, report: &StatusReport) -> std::fmt::Result {
     for flight in flights {
         let age = For(Duration::from_millis(flight.age_ms));
         let key = quoted(&flight.key);
-        writeln!(text, "{key}: token {}, process {} ({}), for {age}", flight.token, flight.pid, shortened(&flight.label, 120))?;
+        writeln!(
+            text,
+            "{key}: token {}, process {} ({}), for {age}",
+            flight.token,
+            flight.pid,
+            shortened(&flight.label, 120)
+        )?;
         match flight.phase {
             FlightPhase::Granted => writeln!(text, "  is about to begin")?,
             FlightPhase::Running => {}
@@ -99,7 +105,12 @@ fn table(text: &mut String, report: &StatusReport) -> std::fmt::Result {
     }
     for held in waiting {
         let key = quoted(&held.key);
-        writeln!(text, "{key}: {} wait ({}) for a process that holds its lock and has not said what it runs", held.callers, numbers(&held.pids))?;
+        writeln!(
+            text,
+            "{key}: {} wait ({}) for a process that holds its lock and has not said what it runs",
+            held.callers,
+            numbers(&held.pids)
+        )?;
     }
     Ok(())
 }

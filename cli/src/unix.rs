@@ -288,7 +288,9 @@ pub(crate) fn own_program() -> io::Result<std::path::PathBuf> {
 
 /// Reads two pipes to their ends and forgets what they hold. The second is standard error, which is open for reading here.
 pub(crate) fn drain() {
-    for pipe in [io::stdin().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()].into_iter().flatten() {
+    for pipe in
+        [io::stdin().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()].into_iter().flatten()
+    {
         let spawned = thread::Builder::new().spawn(move || {
             let mut pipe = File::from(pipe);
             let flags = rustix::fs::fcntl_getfl(&pipe).unwrap_or(OFlags::empty());

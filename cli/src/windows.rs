@@ -17,11 +17,15 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use windows_sys::Win32::Foundation::{ERROR_IO_PENDING, ERROR_LOCK_VIOLATION, ERROR_NOT_LOCKED, GetLastError, HANDLE};
-use windows_sys::Win32::Storage::FileSystem::{LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx, UnlockFileEx};
+use windows_sys::Win32::Storage::FileSystem::{
+    LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx, UnlockFileEx,
+};
 use windows_sys::Win32::System::Console::{CTRL_BREAK_EVENT, CTRL_C_EVENT, SetConsoleCtrlHandler};
 use windows_sys::Win32::System::IO::OVERLAPPED;
 use windows_sys::Win32::System::Pipes::PeekNamedPipe;
-use windows_sys::Win32::System::Threading::{INFINITE, OpenProcess, PROCESS_TERMINATE, TerminateProcess, WaitForSingleObject};
+use windows_sys::Win32::System::Threading::{
+    INFINITE, OpenProcess, PROCESS_TERMINATE, TerminateProcess, WaitForSingleObject,
+};
 
 use crate::exit::End;
 use crate::platform::{Byte, Received};
@@ -184,7 +188,10 @@ pub(crate) fn wait_writable(_file: &File) {
 
 /// Copies of the standard streams, without a buffer.
 pub(crate) fn own_streams() -> io::Result<[File; 2]> {
-    Ok([File::from(io::stdout().as_handle().try_clone_to_owned()?), File::from(io::stderr().as_handle().try_clone_to_owned()?)])
+    Ok([
+        File::from(io::stdout().as_handle().try_clone_to_owned()?),
+        File::from(io::stderr().as_handle().try_clone_to_owned()?),
+    ])
 }
 
 /// Makes a command apart from this one's process group.

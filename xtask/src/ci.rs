@@ -57,7 +57,7 @@ fn after_tidy(examples: &[Example<'_>]) -> Vec<Step> {
         // Unit, integration and doc tests of all packages.
         Step::cargo("tests", BUILD, words("test --workspace --all-features")),
         e2e::step(&[]),
-        model::step(&[]),
+        model::beginning(),
         // Apart from their runs, so that a run's limit does not measure the compiler.
         Step::cargo("examples", BUILD, words("build --release --examples")),
     ];

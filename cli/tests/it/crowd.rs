@@ -23,7 +23,9 @@ fn forty_start_at_once_in_a_directory_that_does_not_exist() {
         let status = finish(world.flight(&["status", "--json"]).env("FLIGHT_DIR", world.path("a/b/flights")));
         let status: serde_json::Value = serde_json::from_str(&status.out).unwrap();
         let flights = status["report"]["flights"].as_array().cloned().unwrap_or_default();
-        flights.iter().any(|flight| flight["key"] == "shared" && flight["joiner_pids"].as_array().is_some_and(|pids| pids.len() == 19))
+        flights.iter().any(|flight| {
+            flight["key"] == "shared" && flight["joiner_pids"].as_array().is_some_and(|pids| pids.len() == 19)
+        })
     });
     world.touch("go");
     for caller in callers {
@@ -31,7 +33,8 @@ fn forty_start_at_once_in_a_directory_that_does_not_exist() {
         assert_eq!((ended.code, &*ended.err), (Some(0), ""), "{ended:?}");
     }
     assert_eq!(world.lines("shared"), 1);
-    let epochs: BTreeSet<String> = [world.read("shared"), world.read("own")].join("").lines().map(str::to_owned).collect();
+    let epochs: BTreeSet<String> =
+        [world.read("shared"), world.read("own")].join("").lines().map(str::to_owned).collect();
     assert_eq!(epochs.len(), 1, "one coordinator: {epochs:?}");
 }
 
@@ -40,7 +43,9 @@ fn a_hundred_short_ones_disturb_no_long_one() {
     let world = World::new();
     let long: Vec<Going> = (0..5)
         .map(|number| {
-            let long = Going::start(&mut world.run(&format!("long {number}"), &format!("echo ready; {}; echo done", wait_for("go"))));
+            let long = Going::start(
+                &mut world.run(&format!("long {number}"), &format!("echo ready; {}; echo done", wait_for("go"))),
+            );
             long.says("ready");
             long
         })

@@ -46,7 +46,10 @@ fn one_leads_and_the_next_takes_over_with_a_greater_epoch() {
 
 #[test]
 fn a_lost_leadership_ends_the_command_first_by_term_then_by_kill() {
-    for (script, killed) in [("trap 'echo term; exit 0' TERM; echo $$; while :; do sleep 0.02; done", false), ("trap '' TERM; echo $$; while :; do sleep 0.02; done", true)] {
+    for (script, killed) in [
+        ("trap 'echo term; exit 0' TERM; echo $$; while :; do sleep 0.02; done", false),
+        ("trap '' TERM; echo $$; while :; do sleep 0.02; done", true),
+    ] {
         let world = World::new();
         let leader = Going::start(&mut world.flight(&["elect", "n", "--", "sh", "-c", script]));
         leader.says("\n");

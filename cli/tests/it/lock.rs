@@ -6,7 +6,8 @@ use crate::support::{Going, KILL, STOP, TERM, World, finish, until_true, wait_fo
 fn one_at_a_time_and_each_its_own() {
     let world = World::new();
     let script = "echo start >>log; sleep 0.03; echo end >>log";
-    let callers: Vec<Going> = (0..8).map(|_| Going::start(&mut world.flight(&["lock", "k", "--", "sh", "-c", script]))).collect();
+    let callers: Vec<Going> =
+        (0..8).map(|_| Going::start(&mut world.flight(&["lock", "k", "--", "sh", "-c", script]))).collect();
     for caller in callers {
         assert_eq!(caller.end().code, Some(0));
     }
@@ -16,7 +17,14 @@ fn one_at_a_time_and_each_its_own() {
 #[test]
 fn busy_past_the_limit_is_75() {
     let world = World::new();
-    let holder = Going::start(&mut world.flight(&["lock", "k", "--", "sh", "-c", &format!("echo ready; {}; exit 3", wait_for("go"))]));
+    let holder = Going::start(&mut world.flight(&[
+        "lock",
+        "k",
+        "--",
+        "sh",
+        "-c",
+        &format!("echo ready; {}; exit 3", wait_for("go")),
+    ]));
     holder.says("ready");
     let at_once = finish(&mut world.flight(&["lock", "--no-wait", "k", "--", "touch", "ran"]));
     assert_eq!((at_once.code, &*at_once.err), (Some(75), "flight: \"k\" is busy\n"));

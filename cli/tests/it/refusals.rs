@@ -146,7 +146,10 @@ fn a_call_inside_the_run_of_its_key_is_78_at_once() {
 #[test]
 fn the_mark_does_not_reach_a_daemons_later_life() {
     let world = World::new();
-    let daemon = format!("({}; $FLIGHT run k -- echo from the daemon >>log 2>&1; echo $? >>log) >/dev/null 2>&1 &", wait_for("go"));
+    let daemon = format!(
+        "({}; $FLIGHT run k -- echo from the daemon >>log 2>&1; echo $? >>log) >/dev/null 2>&1 &",
+        wait_for("go")
+    );
     assert_eq!(finish(&mut world.run("k", &daemon)).code, Some(0));
     world.touch("go");
     until_true("the daemon's own run", || world.read("log") == "from the daemon\n0\n");

@@ -38,7 +38,10 @@ fn all_see_the_output_live_from_its_beginning_and_get_the_status() {
 fn streams_come_in_the_order_in_which_they_were_written() {
     let world = World::new();
     // Pauses, since the order of two pipes within some microseconds is nobody's to know.
-    let script = format!("for i in 1 2 3 4 5 6 7 8; do echo out$i; sleep 0.02; echo err$i >&2; sleep 0.02; done; {}", wait_for("go"));
+    let script = format!(
+        "for i in 1 2 3 4 5 6 7 8; do echo out$i; sleep 0.02; echo err$i >&2; sleep 0.02; done; {}",
+        wait_for("go")
+    );
     let leader = Going::start(&mut world.run("k", &script));
     leader.says("out1");
     // Both streams in one file tell the order.
@@ -60,7 +63,14 @@ fn streams_come_in_the_order_in_which_they_were_written() {
 fn the_command_gets_the_callers_input_directory_and_environment_and_the_runs_numbers() {
     let world = World::new();
     fs::create_dir(world.path("here")).unwrap();
-    let mut flight = world.flight(&["run", "a key", "--", "sh", "-c", "cat; pwd; echo $MINE $FLIGHT_KEY $FLIGHT_TOKEN $FLIGHT_EPOCH"]);
+    let mut flight = world.flight(&[
+        "run",
+        "a key",
+        "--",
+        "sh",
+        "-c",
+        "cat; pwd; echo $MINE $FLIGHT_KEY $FLIGHT_TOKEN $FLIGHT_EPOCH",
+    ]);
     flight.current_dir(world.path("here")).env("MINE", "yours").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = flight.spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"from the caller\n").unwrap();
@@ -105,9 +115,11 @@ fn each_status_is_that_of_the_command_for_all_callers() {
         assert_eq!((leader.code, joiner.code), (Some(code), Some(code)), "{script}: {leader:?} {joiner:?}");
         fs::remove_file(world.path("go")).unwrap();
     }
-    for (program, code, words) in
-        [("./none", 127, "cannot find ./none"), ("./plain", 126, "cannot execute ./plain"), ("./folder", 126, "cannot execute ./folder")]
-    {
+    for (program, code, words) in [
+        ("./none", 127, "cannot find ./none"),
+        ("./plain", 126, "cannot execute ./plain"),
+        ("./folder", 126, "cannot execute ./folder"),
+    ] {
         let ended = finish(&mut world.flight(&["run", "k", "--", program]));
         assert_eq!(ended.code, Some(code), "{ended:?}");
         assert!(ended.err.contains(words), "{ended:?}");
@@ -153,7 +165,8 @@ fn a_reader_that_left_or_does_not_read_disturbs_nobody() {
     leader.says("first");
     let mut unread = world.run("k", "true").stdout(Stdio::piped()).spawn().unwrap();
     let mut left = world.run("k", "true").stdout(Stdio::piped()).spawn().unwrap();
-    let full = world.run("k", "true").stdout(File::create("/dev/full").unwrap()).stderr(Stdio::piped()).spawn().unwrap();
+    let full =
+        world.run("k", "true").stdout(File::create("/dev/full").unwrap()).stderr(Stdio::piped()).spawn().unwrap();
     let reads = Going::start(&mut world.run("k", "true"));
     world.joined("k", 4);
     drop(left.stdout.take());
@@ -194,7 +207,8 @@ fn a_leader_whose_reader_left_goes_on_for_the_others() {
 #[test]
 fn a_leader_whose_reader_is_slow_lands_for_the_others() {
     let world = World::new();
-    let mut leader = world.run("k", "touch began; head -c 1000000 /dev/zero; exit 5").stdout(Stdio::piped()).spawn().unwrap();
+    let mut leader =
+        world.run("k", "touch began; head -c 1000000 /dev/zero; exit 5").stdout(Stdio::piped()).spawn().unwrap();
     until_true("it runs", || world.path("began").exists());
     // Its own output is in its way, and the run is over for everybody else.
     let mut next = None;
@@ -230,7 +244,17 @@ fn a_full_disk_takes_the_output_from_those_who_joined_and_nothing_from_the_comma
     let flight = env!("CARGO_BIN_EXE_flight");
     leader = {
         let mut limited = std::process::Command::new("sh");
-        limited.args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\"", flight, "run", "k", "--", "sh", "-c", &script]);
+        limited.args([
+            "-c",
+            "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\"",
+            flight,
+            "run",
+            "k",
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ]);
         limited.current_dir(leader.get_current_dir().unwrap()).env("FLIGHT_DIR", world.flights());
         limited
     };

@@ -110,7 +110,8 @@ fn a_killed_wrapper_leaves_the_key_with_its_command() {
 fn a_background_process_keeps_neither_the_key_nor_the_caller_and_lives() {
     let world = World::new();
     // It has the command's streams, writes to them, and would be ended by that if nobody read.
-    let script = format!("({}; echo more; echo more >&2; touch alive; {}) & echo $! ; exit 3", wait_for("go"), wait_for("stop"));
+    let script =
+        format!("({}; echo more; echo more >&2; touch alive; {}) & echo $! ; exit 3", wait_for("go"), wait_for("stop"));
     let ended = finish(&mut world.run("k", &script));
     assert_eq!(ended.code, Some(3), "{ended:?}");
     let left: u32 = ended.out.lines().last().unwrap().parse().unwrap();

@@ -22,7 +22,14 @@ fn flights_leaders_joiners_and_those_who_wait_are_told() {
     leader.says("ready");
     let joiner = Going::start(&mut world.run("a key", "true"));
     world.joined("a key", 1);
-    let holder = Going::start(&mut world.flight(&["lock", "held", "--", "sh", "-c", &format!("echo ready; {}", wait_for("go"))]));
+    let holder = Going::start(&mut world.flight(&[
+        "lock",
+        "held",
+        "--",
+        "sh",
+        "-c",
+        &format!("echo ready; {}", wait_for("go")),
+    ]));
     holder.says("ready");
     let waits = Going::start(&mut world.run("held", "true"));
     world.waiting("held", 1);

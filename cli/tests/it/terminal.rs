@@ -144,7 +144,8 @@ fn a_leader_that_is_stopped_at_the_terminal_goes_on_with_fg() {
 #[test]
 fn a_spinner_turns_at_a_terminal_and_makes_room_for_output() {
     let world = World::new();
-    let leader = Going::start(&mut world.run("k", &format!("echo begun; {}; echo more; {}", wait_for("go"), wait_for("end"))));
+    let leader =
+        Going::start(&mut world.run("k", &format!("echo begun; {}; echo more; {}", wait_for("go"), wait_for("end"))));
     leader.says("begun");
     let terminal = Terminal::start(&world, &[FLIGHT, "run", "k", "--", "true"]);
     terminal.shows("begun");

@@ -107,7 +107,9 @@ impl World {
         until("waiting", || {
             let status = self.status();
             let keys = status["report"]["waiting"].as_array().cloned().unwrap_or_default();
-            let found = keys.iter().any(|waiting| waiting["key"] == key && waiting["pids"].as_array().is_some_and(|pids| pids.len() == count));
+            let found = keys.iter().any(|waiting| {
+                waiting["key"] == key && waiting["pids"].as_array().is_some_and(|pids| pids.len() == count)
+            });
             if found { Ok(()) } else { Err(status) }
         });
     }
@@ -140,8 +142,10 @@ impl Going {
     pub(crate) fn start(command: &mut Command) -> Going {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (out, err) = (Arc::default(), Arc::default());
-        let readers =
-            vec![collect(child.stdout.take().unwrap(), Arc::clone(&out)), collect(child.stderr.take().unwrap(), Arc::clone(&err))];
+        let readers = vec![
+            collect(child.stdout.take().unwrap(), Arc::clone(&out)),
+            collect(child.stderr.take().unwrap(), Arc::clone(&err)),
+        ];
         Going { child, out, err, readers }
     }
 

@@ -173,7 +173,7 @@ fn a_wait_is_announced_once_and_not_if_quiet() {
     let quiet = Going::start(&mut world.flight(&["run", "--quiet", "k\n2", "--", "true"]));
     world.joined("k\n2", 2);
     told.complains("flight: waiting");
-    // As long again, so that a second line would come.
+    // tidy: as long again, so that a second line would come.
     std::thread::sleep(std::time::Duration::from_millis(1200));
     world.touch("go");
     let told = told.end();

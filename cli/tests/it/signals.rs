@@ -170,7 +170,7 @@ fn a_stopped_leader_is_waited_for_and_a_stopped_joiner_by_nobody() {
     leader.signal(STOP);
     joiner.complains(&format!("process {}", leader.pid()));
     world.touch("go");
-    // The command has ended long since, and nobody can know it.
+    // tidy: by then the command has ended, and nobody can know it.
     thread::sleep(Duration::from_millis(300));
     assert_eq!(joiner.out(), "ready\n");
     leader.signal(CONT);

@@ -66,6 +66,7 @@ impl Terminal {
                 return status;
             }
             assert!(begun.elapsed() < DEADLINE, "it has not ended: {}", self.screen());
+            // tidy: a pause between two looks.
             thread::sleep(std::time::Duration::from_millis(5));
         }
     }

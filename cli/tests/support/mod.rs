@@ -27,6 +27,7 @@ pub(crate) fn until<T: Debug>(what: &str, mut look: impl FnMut() -> Result<(), T
             Ok(()) => return,
             Err(seen) => assert!(begun.elapsed() < DEADLINE, "{what}: not seen in {DEADLINE:?}; last seen: {seen:#?}"),
         }
+        // tidy: a pause between two looks.
         thread::sleep(Duration::from_millis(5));
     }
 }

@@ -117,7 +117,7 @@ impl Coordinator {
         if let Some(landing) =
             self.deliveries.values_mut().find(|landing| landing.token == token && landing.key == *key)
         {
-            landing.leader = party;
+            landing.leader = Some(party);
             return;
         }
         if self.kept.outcome(key, token).is_some() {

@@ -12,8 +12,8 @@ use std::time::Duration;
 /// A landing whose outcome is on its way to the joiners' sockets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Landing {
-    /// Who gets the acknowledgement.
-    pub(super) leader: Party,
+    /// Who gets the acknowledgement. `None`: the last one got it, or its connection ended; it may ask again.
+    pub(super) leader: Option<Party>,
     pub(super) key: Key,
     pub(super) token: FencingToken,
     /// How many frames each connection has still to take.
@@ -74,7 +74,7 @@ impl Coordinator {
         if outdated {
             return self.finish(leader, Response::Lost { id: leader.id, token });
         }
-        let landing = Landing { leader, key: key.clone(), token, awaiting };
+        let landing = Landing { leader: Some(leader), key: key.clone(), token, awaiting };
         if landing.awaiting.is_empty() {
             self.finish(leader, Response::Ack { id: leader.id });
         } else {
@@ -83,15 +83,20 @@ impl Coordinator {
         }
     }
 
-    /// Sends a kept outcome to who rejoins late. While the landing is not acknowledged, the acknowledgement waits for this one, too.
+    /// Sends a kept outcome to who rejoins late. An acknowledgement of the landing that has not gone out waits for this one, too; also
+    /// one that the leader asks for again.
     pub(super) fn deliver_late(&mut self, party: Party, key: &Key, token: FencingToken, outcome: Outcome) {
         self.forget(party);
-        let pending = self.deliveries.iter_mut().find(|(_, landing)| landing.token == token && landing.key == *key);
-        let delivery = pending.filter(|_| on(Safeguard::CountTheLateOutcome)).map(|(delivery, landing)| {
-            *landing.awaiting.entry(party.link).or_insert(0) += 1;
-            *delivery
-        });
+        let pending = self.deliveries.iter().find(|(_, landing)| landing.token == token && landing.key == *key);
+        let delivery = pending.map(|(delivery, _)| *delivery).unwrap_or_else(|| self.number());
         let response = Response::Landed { id: party.id, token, outcome };
+        let counts = on(Safeguard::CountTheLateOutcome);
+        if counts {
+            let unasked = || Landing { leader: None, key: key.clone(), token, awaiting: BTreeMap::new() };
+            let landing = self.deliveries.entry(delivery).or_insert_with(unasked);
+            *landing.awaiting.entry(party.link).or_insert(0) += 1;
+        }
+        let delivery = counts.then_some(delivery);
         self.actions.push_back(Action::Send { link: party.link, response, delivery });
     }
 
@@ -122,7 +127,9 @@ impl Coordinator {
             let Some(landing) = self.deliveries.remove(&delivery) else {
                 return;
             };
-            self.finish(landing.leader, Response::Ack { id: landing.leader.id });
+            if let Some(leader) = landing.leader {
+                self.finish(leader, Response::Ack { id: leader.id });
+            }
         }
     }
 

@@ -100,3 +100,46 @@ impl Flights {
         pids.len()
     }
 }
+
+mod tests {
+    use super::Journal;
+
+    fn check(lines: &[&str]) {
+        let home = tempfile::tempdir().unwrap();
+        let journal = Journal(home.path().join("journal"));
+        lines.iter().for_each(|line| journal.append(line));
+        journal.check();
+    }
+
+    #[test]
+    fn flights_one_after_the_other_pass() {
+        check(&[
+            "start k 1 7",
+            "start l 1 8",
+            "end k 1 7",
+            "start k 2 8",
+            "kill 8",
+            "start k 3 9",
+            "lost k 3 9",
+            "start k 4 7",
+        ]);
+    }
+
+    #[test]
+    #[should_panic(expected = "process 7 still runs flight 1")]
+    fn a_second_start_is_found() {
+        check(&["start k 1 7", "start k 2 8"]);
+    }
+
+    #[test]
+    #[should_panic(expected = "process 7 still runs flight 1")]
+    fn another_flights_end_is_no_end() {
+        check(&["start k 1 7", "end k 2 7", "kill 8", "start k 3 8"]);
+    }
+
+    #[test]
+    #[should_panic(expected = "its token is not greater")]
+    fn a_token_that_does_not_grow_is_found() {
+        check(&["start k 2 7", "end k 2 7", "start k 2 8"]);
+    }
+}

@@ -22,7 +22,7 @@ use single_flight::{Failure, Key, Outcome};
 use std::fmt;
 
 /// The number of a process of the world.
-pub(crate) type Process = u8;
+pub(crate) type Process = u16;
 
 /// What a call has heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -140,15 +140,22 @@ impl Oracle {
         self.flights.iter_mut().rfind(|flight| flight.process == process && flight.entry == entry)
     }
 
+    /// Whether the flight's leader had returned before the call began. Flights whose lock file was replaced overlap: their order
+    /// tells nothing.
+    fn is_past(&self, call: &Call, token: FencingToken) -> bool {
+        let sole = self.flight(token, &call.key).is_none_or(|flight| flight.sole);
+        sole && !self.restored && call.since.is_some_and(|since| token <= since)
+    }
+
     pub(crate) fn joined(&mut self, id: CallId, token: FencingToken) -> Judged {
-        let restored = self.restored;
-        let call = self.call(id, "joined a flight")?;
-        if !restored && call.since.is_some_and(|since| token <= since) {
+        let call = self.call(id, "joined a flight")?.clone();
+        if self.is_past(&call, token) {
             return Err(Broken::new(
                 3,
                 format!("call {} joined {token:?}, whose leader's call had returned before it began", id.0),
             ));
         }
+        let call = self.call(id, "joined a flight")?;
         match call.heard {
             Heard::Nothing => call.heard = Heard::Joined(token),
             Heard::Joined(already) if already == token => {}
@@ -316,7 +323,7 @@ impl Oracle {
                 if *token != theirs || *outcome != expected(told.as_ref(), *token) {
                     return wrong(3, "the outcome of another flight");
                 }
-                if !self.restored && call.since.is_some_and(|since| *token <= since) {
+                if self.is_past(&call, *token) {
                     return wrong(3, "that flight's leader had returned before the call began");
                 }
             }
@@ -346,9 +353,11 @@ impl Oracle {
                         || (flight.dead && (flight.landed.is_none() || flight.landed != by || self.restored))
                         || flight.acknowledged.is_some_and(|epoch| Some(epoch) != by || self.restored)
                 };
+                // Whoever leads on a replaced lock file takes the key from those who hold the one at the path.
+                let contested = self.flights.iter().any(|flight| flight.key == call.key && !flight.sole);
                 // After an old epoch was restored, a token may name several flights.
                 let mut named = self.flights.iter().filter(|flight| flight.token == *token && flight.key == call.key);
-                if !named.any(excused) {
+                if !contested && !named.any(excused) {
                     return wrong(5, "its leader lives, and neither closed nor lost its lease");
                 }
             }

@@ -1,4 +1,4 @@
-//! `flight`: callers of one key share one run of a command, across the processes of a host. See the README.
+#![doc = include_str!("../README.md")]
 
 mod args;
 mod ask;

@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::output::Output;
-use crate::spool::{CHUNK, Splitter};
+use crate::spool::{CHUNK, Splitter, Stream};
 
 /// As often as a spool that another process writes is looked at when nothing came for a while.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
@@ -77,8 +77,9 @@ impl Progress {
 
 /// Copies a spool to the streams until it is told where it ends, and is there.
 ///
-/// `tells` says whether the writer is in this process, and calls [`Progress::wrote`].
-pub(crate) fn follow(mut spool: File, progress: &Progress, tells: bool, output: &mut Output) -> io::Result<()> {
+/// `tells` says whether the writer is in this process, and calls [`Progress::wrote`]. Returns what the run landed, if that was read too.
+pub(crate) fn follow(mut spool: File, progress: &Progress, tells: bool, output: &mut Output) -> io::Result<Vec<u8>> {
+    let mut landing = Vec::new();
     let mut buffer = vec![0; CHUNK];
     let mut splitter = Splitter::default();
     let mut position = 0;
@@ -99,14 +100,18 @@ pub(crate) fn follow(mut spool: File, progress: &Progress, tells: bool, output: 
         if read > 0 {
             position += read as u64;
             pause = Duration::ZERO;
-            if !splitter.feed(&buffer[..read], |stream, piece| output.write(stream, piece)) {
+            let is_spool = splitter.feed(&buffer[..read], |stream, piece| match stream {
+                Stream::Out | Stream::Err => output.write(stream, piece),
+                Stream::Landing => landing.extend_from_slice(piece),
+            });
+            if !is_spool {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "it does not hold the records of a spool"));
             }
             continue;
         }
         match seen.until {
             Until::Length(length) if position < length => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Until::Length(_) | Until::Whatever => return Ok(()),
+            Until::Length(_) | Until::Whatever => return Ok(landing),
             Until::Further if tells => progress.wait(seen, Duration::from_secs(60)),
             Until::Further => progress.pause(&mut pause),
         }

@@ -63,6 +63,8 @@ pub(crate) enum Display {
 pub(crate) struct Shown {
     pub(crate) output: Output,
     pub(crate) fault: Option<String>,
+    /// What the spool says that the run landed.
+    pub(crate) landing: Option<Landing>,
 }
 
 /// Starts to copy a spool to this process's own streams.
@@ -76,11 +78,14 @@ pub(crate) fn display(
     thread::Builder::new().name("output".to_owned()).spawn(move || {
         let done = open(&progress).and_then(|spool| match spool {
             Some(spool) => follow(spool, &progress, tells, &mut output),
-            None => Ok(()),
+            None => Ok(Vec::new()),
         });
-        let fault = done.err().map(|error| format!("cannot read the output of the run: {error}"));
+        let (landing, fault) = match done {
+            Ok(landing) => (serde_json::from_slice(&landing).ok(), None),
+            Err(error) => (None, Some(format!("cannot read the output of the run: {error}"))),
+        };
         // Nobody wants it back when the call was left.
-        drop(hand_back.send(Shown { output, fault }));
+        drop(hand_back.send(Shown { output, fault, landing }));
     })?;
     Ok(shown)
 }
@@ -121,7 +126,7 @@ pub(crate) fn lead(job: Job, lease: &Lease) -> (Landing, Display) {
             End::code(code)
         }
     };
-    sink.close(end)
+    sink.close(end, lease.is_lost())
 }
 
 /// An error means that no command was started.
@@ -206,7 +211,7 @@ impl<'a> Sink<'a> {
     fn new(created: io::Result<(Spool, File)>, output: Output, progress: &'a Arc<Progress>) -> Sink<'a> {
         let direct = |spool, output, error: io::Error| {
             let lost = Some(format!("the leader could not keep it: {error}"));
-            let way = Way::Direct { _spool: spool, shown: Shown { output, fault: None } };
+            let way = Way::Direct { _spool: spool, shown: Shown { output, fault: None, landing: None } };
             Sink { way, progress, length: 0, lost }
         };
         let (spool, reader) = match created {
@@ -251,11 +256,19 @@ impl<'a> Sink<'a> {
         }
     }
 
-    fn close(self, end: End) -> (Landing, Display) {
+    fn close(mut self, end: End, is_lost: bool) -> (Landing, Display) {
         if self.lost.is_none() {
             self.progress.end(Until::Length(self.length));
         }
         let landing = Landing { end, output: self.length, lost: self.lost };
+        // A leader that is not alone any more lands nothing.
+        if let Way::Spooled { spool, .. } = &mut self.way
+            && !is_lost
+        {
+            let mut record = with_head(&serde_json::to_vec(&landing).expect("text and numbers are JSON"));
+            // It is the second way to those who joined. The first is the coordinator.
+            drop(spool.add(Stream::Landing, &mut record));
+        }
         let display = match self.way {
             Way::Spooled { shown, .. } => Display::Underway(shown),
             Way::Direct { shown, .. } => Display::Done(shown),

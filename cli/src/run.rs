@@ -259,8 +259,18 @@ impl Call {
         Ok(self.report(ended, shown))
     }
 
-    fn report(&self, ended: Result<Flight<Landing>, RunError>, shown: Option<Shown>) -> Report {
+    fn report(&self, ended: Result<Flight<Landing>, RunError>, mut shown: Option<Shown>) -> Report {
         let key = self.key.clone();
+        let ended = match ended {
+            // When everybody ends at once, so do the coordinators, one after the other, and the last does not know what the first
+            // did. The spool is that of the run that was joined, whose leader had no more to do.
+            Err(RunError::Interrupted { token, .. })
+                if let Some(value) = shown.as_mut().and_then(|shown| shown.landing.take()) =>
+            {
+                Ok(Flight { value, joined: true, token })
+            }
+            ended => ended,
+        };
         let flight = match ended {
             Ok(flight) => flight,
             Err(error) => {

@@ -1,7 +1,8 @@
 //! The output of a run, in a file that those who joined read while it grows.
 //!
 //! One file for each run, in `spools/` of the directory. Its name is the key's hash and the run's fencing token, so that who joined
-//! finds it without being told more. It holds records: one byte for the stream, four for the length (little endian), the bytes.
+//! finds it without being told more. It holds records: one byte for the stream, four for the length (little endian), the bytes. The
+//! last one of a run that ended is what the run lands: the coordinators may all have ended before a joiner heard it.
 //!
 //! # Invariants
 //!
@@ -37,11 +38,15 @@ pub(crate) const HEAD: usize = 5;
 /// As much as is read, written and kept in memory at once.
 pub(crate) const CHUNK: usize = 64 << 10;
 
-/// One of the two streams of a command.
+/// What the bytes of a record are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
+    /// Of the command's standard output.
     Out = 1,
+    /// Of its standard error.
     Err = 2,
+    /// What the run lands.
+    Landing = 3,
 }
 
 impl Stream {
@@ -49,6 +54,7 @@ impl Stream {
         match byte {
             1 => Some(Stream::Out),
             2 => Some(Stream::Err),
+            3 => Some(Stream::Landing),
             _ => None,
         }
     }
@@ -282,6 +288,7 @@ mod tests {
                 let is_spool = splitter.feed(part, |stream, piece| match stream {
                     Stream::Out => out.extend_from_slice(piece),
                     Stream::Err => err.extend_from_slice(piece),
+                    Stream::Landing => unreachable!("none was given"),
                 });
                 assert!(is_spool);
             }

@@ -6,6 +6,8 @@
 use std::fs;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -83,13 +85,15 @@ fn two_hundred_megabytes_reach_three_joiners_whole_and_take_little_memory() {
     let world = World::new();
     // Different everywhere, so that a lost or doubled piece shows.
     let script = format!(
-        "echo begun; {}; yes 'a line that is counted' | cat -n | head -c {BYTES}; touch written; {}",
+        "echo begun; {}; yes 'a line that is counted' | cat -n | head -c {BYTES}; {}",
         wait_for("go"),
         wait_for("end")
     );
     let start = |command: &mut Command| {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut pipe = child.stdout.take().unwrap();
+        let shown = Arc::new(AtomicUsize::new(0));
+        let told = Arc::clone(&shown);
         let read = thread::spawn(move || {
             let (mut sum, mut length, mut buffer) = (0_u64, 0_usize, vec![0; 1 << 16]);
             while let Ok(more @ 1..) = pipe.read(&mut buffer) {
@@ -97,10 +101,11 @@ fn two_hundred_megabytes_reach_three_joiners_whole_and_take_little_memory() {
                     sum = sum.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte);
                 }
                 length += more;
+                told.store(length, Ordering::Relaxed);
             }
             (sum, length)
         });
-        (child, read)
+        (child, read, shown)
     };
     let leader = start(&mut world.flight(&["run", "--quiet", "k", "--", "sh", "-c", &script]));
     until_true("it leads", || world.flight_of("k").is_some());
@@ -109,13 +114,13 @@ fn two_hundred_megabytes_reach_three_joiners_whole_and_take_little_memory() {
     world.joined("k", 3);
     let begun = Instant::now();
     world.touch("go");
-    until_true("all of it is written", || world.path("written").exists());
-    let peaks: Vec<u64> = all.iter().map(|(child, _)| peak(child)).collect();
+    // All is shown, and the processes are there still: their high-water marks go with them.
+    until_true("all of it is shown", || all.iter().all(|(_, _, shown)| shown.load(Ordering::Relaxed) == BYTES + 6));
+    let peaks: Vec<u64> = all.iter().map(|(child, ..)| peak(child)).collect();
     world.touch("end");
-    // Its high-water mark is gone with the process: it is read again when nearly everything is shown.
     let results: Vec<(u64, usize)> = all
         .into_iter()
-        .map(|(mut child, read)| {
+        .map(|(mut child, read, _)| {
             let result = read.join().unwrap();
             assert!(child.wait().unwrap().success());
             result

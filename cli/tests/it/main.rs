@@ -5,6 +5,7 @@
 mod crowd;
 mod elect;
 mod lock;
+mod recipes;
 mod refusals;
 mod sharing;
 mod signals;

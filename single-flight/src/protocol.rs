@@ -118,6 +118,9 @@ pub enum Rejection {
         /// The codec of the call.
         joiner: String,
     },
+    /// The request does not fit into a frame. Said by the client's own process.
+    #[error("the key and the names beside it are longer than a frame may be: use a shorter key")]
+    TooLong,
     /// The token was never granted, or to somebody else.
     #[error("the token was not granted to this client")]
     Token,

@@ -91,11 +91,12 @@ impl Client {
         let lead = Lead { token, caller: Some(call), owner: caller.owner, label: caller.label.clone(), since: now };
         let flight = self.own_flight(&lead);
         self.set_phase(id, Phase::Running { lead, check: Some(now + CHECK), answering: None });
-        self.actions.push_back(Action::Start { entry: id, call, token });
-        self.send(Request::Began { id, token });
+        // Before the work starts: it may end before they would be told that they joined it.
         for call in others {
             self.actions.push_back(Action::Joined { call, flight: flight.clone() });
         }
+        self.actions.push_back(Action::Start { entry: id, call, token });
+        self.send(Request::Began { id, token });
     }
 
     pub(super) fn own_flight(&self, lead: &Lead) -> JoinedFlight {

@@ -11,7 +11,7 @@ use crate::error::WaitingFor;
 use crate::key::Key;
 use crate::lease::Lease;
 use crate::outcome::{Failure, Outcome};
-use crate::protocol::{Request, RequestId};
+use crate::protocol::{Rejection, Request, RequestId, Response};
 use crate::run::Joined;
 use flight_connection::{FrameError, Phase};
 use flight_fencing::FencingToken;
@@ -36,7 +36,8 @@ impl State {
             (Some(armed), Some(timeout)) => timeout < armed,
             _ => false,
         };
-        effects.wake_thread |= earlier || !self.errands.is_empty();
+        let unused = !self.stopping && self.is_unused();
+        effects.wake_thread |= earlier || unused || !self.errands.is_empty();
     }
 
     fn act_for_client(&mut self, service: &Arc<Service>, now: Time, action: client::Action, effects: &mut Effects) {
@@ -165,8 +166,12 @@ impl State {
             // Nothing says `written` here: a leader in the coordinator's process is told by the acknowledgement. If it were told now and
             // ended its process, the outcome would go with it before the joiners' sockets have it.
         } else if let Some(uplink) = &mut self.uplink {
+            let id = request.id();
+            let refused = !matches!(request, Request::Land { .. });
+            let mut too_long = false;
             let queued = uplink.connection.queue(&request.encode()).or_else(|error| {
                 tracing::error!(%error, "a request is longer than the coordinator takes");
+                too_long = true;
                 // A flight must end: its joiners hear why.
                 uplink.connection.queue(&too_large(request, &error).encode())
             });
@@ -175,6 +180,11 @@ impl State {
                 Err(error) => tracing::error!(%error, "a request cannot be sent"),
             }
             effects.touch(&uplink.connection, written.is_some());
+            if too_long && refused {
+                // Nobody else answers it.
+                let response = Response::Rejected { id, reason: Rejection::TooLong };
+                self.client.handle(now, client::Event::Received(response));
+            }
         }
     }
 
@@ -189,9 +199,20 @@ impl State {
             }
             coordinator::Action::Send { link, response, delivery } => {
                 let Some(peer) = serving.peers.get_mut(&link) else { return };
-                match peer.connection.queue(&response.encode()) {
-                    Ok(position) => peer.deliveries.extend(delivery.map(|delivery| (position, delivery))),
-                    Err(error) => tracing::error!(%error, "a response is longer than a frame may be"),
+                let queued = peer.connection.queue(&response.encode()).or_else(|error| {
+                    tracing::error!(%error, "a response is longer than its client takes");
+                    let Response::Landed { id, token, .. } = response else { return Err(error) };
+                    let outcome = outcome_of_too_large(&error);
+                    peer.connection.queue(&Response::Landed { id, token, outcome }.encode())
+                });
+                match (queued, delivery) {
+                    (Ok(position), Some(delivery)) => peer.deliveries.push_back((position, delivery)),
+                    // It never will be: the landing must not wait for it.
+                    (Err(_), Some(delivery)) => {
+                        serving.machine.handle(now, coordinator::Event::Delivered { link, delivery });
+                        return;
+                    }
+                    _ => {}
                 }
                 effects.touch(&peer.connection, delivery.is_some());
             }
@@ -275,13 +296,15 @@ impl State {
     }
 }
 
+/// What reaches the joiners instead of an outcome that does not fit into a frame.
+fn outcome_of_too_large(error: &FrameError) -> Outcome {
+    Outcome::failure(&Failure::new(Failure::TOO_LARGE, error.to_string()))
+}
+
 /// What is said instead of a request that is too long: of a landing, that it was; of another one, that its caller left.
 fn too_large(request: Request, error: &FrameError) -> Request {
     match request {
-        Request::Land { id, key, token, .. } => {
-            let failure = Failure::new(Failure::TOO_LARGE, error.to_string());
-            Request::Land { id, key, token, outcome: Outcome::failure(&failure) }
-        }
+        Request::Land { id, key, token, .. } => Request::Land { id, key, token, outcome: outcome_of_too_large(error) },
         other => Request::Cancel { id: other.id() },
     }
 }

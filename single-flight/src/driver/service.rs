@@ -12,6 +12,7 @@ use crate::protocol::RequestId;
 use crate::status::{Status, StatusReport};
 use flight_connection::SupervisorHandle;
 use flight_key_lock::KeyLock;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -101,7 +102,10 @@ impl Service {
                 }
             }
             for effect in list {
-                effect.run(self);
+                // A waker or a destructor of somebody else's that panics must cost neither the other calls nor the service thread.
+                if catch_unwind(AssertUnwindSafe(|| effect.run(self))).is_err() {
+                    tracing::error!("a waker, a runtime or a destructor panicked");
+                }
             }
             if written.is_empty() {
                 return;
@@ -179,7 +183,13 @@ impl Handle {
         }
         let slot = Arc::new(Slot::new(lineage.clone(), runner));
         let mut id = CallId(0);
+        let mut closed = false;
         service.with(|state, now| {
+            // Again, under the lock: a close may have come between, and nobody would end a call that begins after it.
+            closed = self.is_closed();
+            if closed {
+                return;
+            }
             id = CallId(state.number());
             state.slots.insert(id, slot.clone());
             let call = NewCall {
@@ -192,6 +202,9 @@ impl Handle {
             };
             state.client.handle(now, Event::Call(call));
         });
+        if closed {
+            return Err(RunError::Closed { key: key.clone() });
+        }
         Ok(Ticket { service: service.clone(), call: id, slot })
     }
 

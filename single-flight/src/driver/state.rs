@@ -118,6 +118,10 @@ impl State {
         let Some(serving) = self.serving.as_mut() else { return };
         let Some(link) = serving.links.get(&connection).copied() else { return };
         let Some(peer) = serving.peers.get_mut(&link) else { return };
+        if written.position < peer.taken {
+            // Another thread has seen more meanwhile. What it left waiting was taken since.
+            return;
+        }
         let mut delivered = Vec::new();
         while let Some((_, delivery)) = peer.deliveries.pop_front_if(|(position, _)| *position <= written.position) {
             delivered.push(delivery);

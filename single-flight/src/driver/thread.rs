@@ -179,7 +179,7 @@ impl State {
     fn handle_accepted(&mut self, now: Time, connection: Connection) {
         let link = Link(self.number());
         let Some(serving) = &mut self.serving else { return };
-        let (pid, client) = (connection.peer().hello.pid, ClientId(connection.peer().hello.instance));
+        let (pid, client) = (connection.peer().hello.pid, client_of(link, connection.peer().hello.instance));
         serving.links.insert(connection.id(), link);
         serving.machine.handle(now, coordinator::Event::Connected { link, client, pid });
         serving.peers.insert(link, Peer { connection, deliveries: VecDeque::new(), backlogged: false, taken: 0 });
@@ -240,4 +240,9 @@ impl State {
             self.client.handle(now, client::Event::Unlinked);
         }
     }
+}
+
+/// Who a client is. One that did not draw a number is nobody's successor: its link stands for it.
+fn client_of(link: Link, instance: u64) -> ClientId {
+    if instance == 0 { ClientId(u64::MAX - link.0) } else { ClientId(instance) }
 }

@@ -33,6 +33,7 @@ struct Call {
     post: Arc<Post>,
     progress: Arc<Progress>,
     spinner: Spinner,
+    quiet: bool,
     /// Until this call leads, or has opened the spool of the run that it joined.
     entry: Mutex<Option<(Entry, Output)>>,
     role: Mutex<Role>,
@@ -69,6 +70,7 @@ pub(crate) async fn run(args: args::Run) -> Result<i32, Failed> {
         post: Arc::default(),
         progress: Arc::default(),
         spinner,
+        quiet,
         role: Mutex::new(Role::Waiting),
         display: Mutex::default(),
     });
@@ -80,7 +82,7 @@ pub(crate) async fn run(args: args::Run) -> Result<i32, Failed> {
     if let Some(limit) = wait {
         run = run.wait_timeout(limit);
     }
-    let ended = call.attend(run.start(), &flights, &mut signals, quiet).await;
+    let ended = call.attend(run.start(), &flights, &mut signals).await;
     let ended = match ended {
         Ok(ended) => ended,
         Err(signal) => return Ok(call.post.code_of(signal)),
@@ -168,11 +170,10 @@ impl Call {
         mut call: single_flight::Call<Landing>,
         flights: &SingleFlight<Landing>,
         signals: &mut UnboundedReceiver<Received>,
-        quiet: bool,
     ) -> Result<Result<Flight<Landing>, RunError>, i32> {
         let begun = Instant::now();
         let mut announce = pin!(time::sleep(PATIENCE));
-        let mut is_told = quiet;
+        let mut is_told = self.quiet;
         let mut turn = time::interval(TURN);
         turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -244,7 +245,7 @@ impl Call {
                 None => None,
             }
         };
-        let mut both = pin!(async { tokio::join!(shown, flights.close()).0 });
+        let mut both = pin!(async { tokio::join!(shown, self.close(flights)).0 });
         let shown = loop {
             tokio::select! {
                 shown = &mut both => break shown,
@@ -257,6 +258,26 @@ impl Call {
         };
         self.spinner.clear();
         Ok(self.report(ended, shown))
+    }
+
+    /// Waits until what this process landed is delivered.
+    async fn close(&self, flights: &SingleFlight<Landing>) {
+        let mut closed = pin!(flights.close());
+        tokio::select! {
+            // It fails in a forked process only.
+            _ = &mut closed => return,
+            () = time::sleep(PATIENCE) => {}
+        }
+        if !self.quiet {
+            let status = flights.status().await;
+            let who = status.pid.map_or(String::new(), |pid| format!(", process {pid},"));
+            say(format_args!(
+                "{} has ended; waiting until the coordinator{who} has told the others: it {}",
+                quoted(&self.key),
+                status.state
+            ));
+        }
+        let _ = closed.await;
     }
 
     fn report(&self, ended: Result<Flight<Landing>, RunError>, mut shown: Option<Shown>) -> Report {

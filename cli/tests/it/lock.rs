@@ -1,6 +1,6 @@
 //! `flight lock`.
 
-use crate::support::{Going, KILL, STOP, TERM, World, finish, until_true, wait_for};
+use crate::support::{Going, KILL, TERM, World, finish, until_true, wait_for};
 
 #[test]
 fn one_at_a_time_and_each_its_own() {
@@ -65,6 +65,6 @@ fn signals_and_deaths_are_as_those_of_run() {
     // Stopped: waited for.
     let holder = Going::start(&mut world.flight(&["lock", "k", "--", "sh", "-c", "echo ready; exec sleep 100"]));
     holder.says("ready");
-    holder.signal(STOP);
+    holder.stop();
     assert_eq!(finish(&mut world.flight(&["lock", "--wait", "0.1", "k", "--", "true"])).code, Some(75));
 }

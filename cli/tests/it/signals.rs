@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::support::{
-    CONT, Going, HUP, INT, KILL, QUIT, STOP, TERM, World, finish, is_alive, signal_to, until, until_true, wait_for,
+    CONT, Going, HUP, INT, KILL, QUIT, TERM, World, finish, is_alive, signal_to, until, until_true, wait_for,
 };
 
 #[test]
@@ -139,7 +139,7 @@ fn a_stopped_coordinator_is_waited_for_and_told() {
     let world = World::new();
     let first = Going::start(&mut world.run("other", &format!("echo ready; {}", wait_for("go"))));
     first.says("ready");
-    first.signal(STOP);
+    first.stop();
     let waits = Going::start(&mut world.run("k", "echo ran"));
     waits.complains("the coordinator, process ");
     let line = waits.err();
@@ -166,8 +166,8 @@ fn a_stopped_leader_is_waited_for_and_a_stopped_joiner_by_nobody() {
     let stopped = Going::start(&mut world.run("k", "true"));
     let joiner = Going::start(&mut world.run("k", "true"));
     world.joined("k", 2);
-    stopped.signal(STOP);
-    leader.signal(STOP);
+    stopped.stop();
+    leader.stop();
     joiner.complains(&format!("process {}", leader.pid()));
     world.touch("go");
     // tidy: by then the command has ended, and nobody can know it.
@@ -179,6 +179,28 @@ fn a_stopped_leader_is_waited_for_and_a_stopped_joiner_by_nobody() {
     stopped.signal(CONT);
     let ended = stopped.end();
     assert_eq!((ended.code, &*ended.out), (Some(0), "ready\ndone\n"), "{ended:?}");
+    world.touch("stop");
+    assert_eq!(coordinator.end().code, Some(0));
+}
+
+#[test]
+fn a_leader_that_has_ended_waits_for_a_stopped_coordinator_and_says_so() {
+    let world = World::new();
+    let coordinator = Going::start(&mut world.run("other", &format!("echo ready; {}", wait_for("stop"))));
+    coordinator.says("ready");
+    let leader = Going::start(&mut world.run("k", &format!("echo ready; {}; echo done; exit 6", wait_for("go"))));
+    leader.says("ready");
+    let joiner = Going::start(&mut world.run("k", "true"));
+    world.joined("k", 1);
+    coordinator.stop();
+    world.touch("go");
+    leader.complains(&format!(
+        "\"k\" has ended; waiting until the coordinator, process {}, has told the others",
+        coordinator.pid()
+    ));
+    assert_eq!(leader.out(), "ready\ndone\n");
+    coordinator.signal(CONT);
+    assert_eq!((leader.end().code, joiner.end().code), (Some(6), Some(6)));
     world.touch("stop");
     assert_eq!(coordinator.end().code, Some(0));
 }

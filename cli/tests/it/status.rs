@@ -1,6 +1,6 @@
 //! `flight status`.
 
-use crate::support::{Going, STOP, TERM, World, finish, wait_for};
+use crate::support::{Going, TERM, World, finish, wait_for};
 
 #[test]
 fn nobody_is_told_and_nobody_elected() {
@@ -47,7 +47,7 @@ fn flights_leaders_joiners_and_those_who_wait_are_told() {
     let json = world.status();
     assert_eq!(json["coordinator"]["pid"], leads);
     assert_eq!(json["report"]["flights"][0]["joiner_pids"][0], joined);
-    leader.signal(STOP);
+    leader.stop();
     let json = world.status();
     assert_eq!((&json["coordinator"]["pid"], &json["report"]), (&leads.into(), &serde_json::Value::Null), "{json}");
 }

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -166,6 +166,16 @@ impl Going {
         signal_to(self.pid(), signal);
     }
 
+    /// Stops it, and waits until all its threads have stopped: the first to run stops the others.
+    pub(crate) fn stop(&self) {
+        self.signal(STOP);
+        until("stopped", || {
+            let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+            let states: Vec<String> = threads.map(|thread| state(&thread.unwrap().path())).collect();
+            if states.iter().all(|state| state == "T") { Ok(()) } else { Err(states) }
+        });
+    }
+
     /// Waits until its standard output holds the text.
     pub(crate) fn says(&self, text: &str) {
         until(&format!("{text:?} on stdout"), || {
@@ -240,7 +250,7 @@ pub(crate) const QUIT: i32 = 3;
 pub(crate) const KILL: i32 = 9;
 pub(crate) const TERM: i32 = 15;
 pub(crate) const CONT: i32 = 18;
-pub(crate) const STOP: i32 = 19;
+const STOP: i32 = 19;
 
 /// A script that waits for a file of that name.
 pub(crate) fn wait_for(name: &str) -> String {
@@ -249,6 +259,11 @@ pub(crate) fn wait_for(name: &str) -> String {
 
 /// Whether a process is there. One that has ended and was not waited for is not.
 pub(crate) fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+    !["", "Z", "X"].contains(&&*state(&PathBuf::from(format!("/proc/{pid}"))))
+}
+
+/// The letter of a process or thread. Nothing: there is none.
+fn state(of: &Path) -> String {
+    let stat = fs::read_to_string(of.join("stat")).unwrap_or_default();
+    stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or_default().to_owned()
 }

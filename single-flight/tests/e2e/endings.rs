@@ -91,7 +91,7 @@ fn a_process_that_ends_right_after_its_call_loses_nothing() {
     let [second, third] = group.members();
     let mut count = 0;
     // In a process that is not the coordinator, and in the one that is; with a short value, and with one that fills the sockets.
-    for length in [0, 1 << 20] {
+    for length in [0, 8 << 20] {
         for _ in 0..5 {
             let leader = group.member();
             end_right_after(&group, &leader, [&first, &second, &third], count, length);
@@ -101,7 +101,7 @@ fn a_process_that_ends_right_after_its_call_loses_nothing() {
     for member in [first, second, third] {
         member.kill_idle();
     }
-    for length in [0, 1 << 20] {
+    for length in [0, 8 << 20] {
         for _ in 0..5 {
             let leader = group.coordinator();
             let joiners: [_; 3] = group.members();

@@ -16,10 +16,12 @@
 //! key to, and holds). `hold:<bytes>` says how long its value is at least.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
-use single_flight::{Flight, Lease, Run, RunError, SingleFlight};
+use single_flight::{Codec, Flight, Lease, Run, RunError, SingleFlight};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::journal::Journal;
@@ -37,8 +39,8 @@ fn a_member_of_a_group() {
             }
         }
     });
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let first = SingleFlight::open(directory).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let first = open(directory);
     let mut member = Member {
         handles: HashMap::from([("0".to_owned(), first)]),
         holds: HashMap::new(),
@@ -46,6 +48,28 @@ fn a_member_of_a_group() {
     };
     tell("ready");
     runtime.block_on(member.obey(commands));
+}
+
+fn open(directory: impl AsRef<Path>) -> SingleFlight<String> {
+    SingleFlight::<()>::open(directory).unwrap().with_codec(Plain)
+}
+
+/// Text as it is. To decode a long value as JSON takes so long that a process that ends right after its call would not end at once.
+struct Plain;
+
+impl Codec<String> for Plain {
+    fn name(&self) -> &'static str {
+        "plain"
+    }
+
+    fn encode(&self, value: &String) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+        Ok(value.clone().into_bytes())
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<String, Box<dyn Error + Send + Sync>> {
+        // Cheap: it is looked at by its beginning and its length only.
+        Ok(String::from_utf8(bytes.to_vec())?)
+    }
 }
 
 struct Member {
@@ -69,7 +93,7 @@ impl Member {
             let words: Vec<&str> = command.split(' ').collect();
             match words[..] {
                 ["open", handle, directory] => {
-                    self.handles.insert(handle.to_owned(), SingleFlight::open(directory).unwrap());
+                    self.handles.insert(handle.to_owned(), open(directory));
                     tell(&format!("opened {handle}"));
                 }
                 ["call", ref call @ ..] => drop(tokio::spawn(self.call(call).report())),

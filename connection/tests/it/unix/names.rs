@@ -11,8 +11,8 @@ use tempfile::tempdir;
 use super::process::Process;
 use crate::party::{Party, local, options, say, text_frame, two};
 
-/// How soon a name that was lost is taken again: the checks are a second apart.
-const SOON: Duration = Duration::from_secs(2);
+/// How soon a name that was lost is taken again. The checks are a second apart; a machine that is busy takes its time.
+const SOON: Duration = Duration::from_secs(20);
 
 #[tokio::test]
 async fn a_removed_socket_is_published_again_and_nobody_connected_notices() {
